@@ -70,7 +70,8 @@ impl Kept {
             let name = &figure.text.figure;
             let is_its = |claim: &&ClaimResult| claim.figure == *name;
             let claims: Vec<&ClaimResult> = self.claims.iter().filter(is_its).collect();
-            let beside = beside_paper(&claims, &paper.source);
+            let registered = paper.figures.iter().find(|figure| figure.name == *name);
+            let beside = beside_paper(&claims, &paper.source, registered);
             all.extend(beside.map(|plot| (beside_name(&paper.name, name), plot)));
         }
         all

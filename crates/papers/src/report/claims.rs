@@ -7,7 +7,7 @@ use super::html::{Row, figures, section, table};
 use super::markup::{NONE, escaped, marked_up, marked_up_line};
 use crate::reproduce::{
     ClaimResult, Counts, DERIVED, PaperText, Picture, VERDICTS, beside_name, beside_paper,
-    has_values, measured, paper_value, source_of, values, worded,
+    has_values, measured, paper_value, papers as registered, source_of, values, worded,
 };
 use crate::units::readable;
 
@@ -19,7 +19,10 @@ pub(crate) fn reproduction(
     data: &mut Data,
 ) -> String {
     let mut html = totals(claims, source_of(papers));
+    // The accepted ranges are those of the present registry, like the marks of plots.
+    let registry = registered(false).unwrap_or_default();
     for paper in papers {
+        let known = registry.iter().find(|known| known.name == paper.paper);
         let opening = marked_up(&readable(&paper.opening()));
         let of_paper: Vec<&ClaimResult> =
             claims.iter().filter(|claim| claim.paper == paper.paper).collect();
@@ -40,7 +43,9 @@ pub(crate) fn reproduction(
             let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
             let drawn = figure.pictures.iter().filter_map(named);
             let drawn = drawn.map(|picture| (Some(picture.name.clone()), picture.plot.clone()));
-            let held = beside_paper(&own, &paper.source)
+            let known = known
+                .and_then(|known| known.figures.iter().find(|other| other.name == figure.figure));
+            let held = beside_paper(&own, &paper.source, known)
                 .map(|plot| (Some(beside_name(&paper.paper, &figure.figure)), plot));
             inner.push_str(&figures(data, drawn.chain(held)));
             if !own.is_empty() {

@@ -447,7 +447,7 @@ mod tests {
         let (a, b) = (claim("A", Verdict::Reproduced, ""), claim("B", Verdict::Deviates, ""));
         let b = ClaimResult { measured: Some(-1.0), ..b };
         let drawn = |claims: &[&ClaimResult]| {
-            let plot = super::super::beside::beside_paper(claims, "paper").unwrap();
+            let plot = super::super::beside::beside_paper(claims, "paper", None).unwrap();
             (plot.x.names, plot.y.log)
         };
         assert_eq!(drawn(&[&a]), (vec!["A".to_owned()], true));

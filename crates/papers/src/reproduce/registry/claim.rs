@@ -290,6 +290,11 @@ impl Claim {
         is_same(first, second) || is_same(first, over) && is_same(second, measure)
     }
 
+    /// Measured values that reproduce the claim, limits included.
+    pub(crate) fn accepted(&self) -> Option<(f64, f64)> {
+        self.reproduced
+    }
+
     /// The verdict on a single measured value.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
         let within =
