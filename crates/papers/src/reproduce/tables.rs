@@ -232,8 +232,13 @@ impl<'a> Matrix<'a> {
     fn label(&self, plot: &mut Plot) {
         let Some(table) = self.table.filter(|table| !table.down.is_empty()) else {
             plot.y.label.clone_from(&self.y);
-            if let Some((_, unit)) = self.numbers() {
-                plot.x.label = self.label_of_numbers(unit);
+            match self.numbers() {
+                Some((_, unit)) => plot.x.label = self.label_of_numbers(unit),
+                // Rows have no title, unless the plot is a matrix.
+                None if self.table.is_some() && !self.is_turned() => {
+                    plot.x.label.clone_from(&self.x);
+                }
+                None => {}
             }
             return;
         };
