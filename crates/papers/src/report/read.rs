@@ -86,10 +86,14 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
 /// The reproduction that a folder of documents holds, with the marks of the present registry;
 /// `None` if it holds no documents of a paper.
 fn documents(folder: &Path) -> Result<Option<Found>, Error> {
+    // Almost every folder has runs: reading the registry for it would be most of a report's time.
+    if !folder.join(RESULTS).exists() {
+        return Ok(None);
+    }
     let name = folder.file_name().and_then(|name| name.to_str());
     let papers = papers(false)?;
     let paper = papers.iter().find(|paper| Some(paper.name.as_str()) == name);
-    let Some(paper) = paper.filter(|_| folder.join(RESULTS).exists()) else { return Ok(None) };
+    let Some(paper) = paper else { return Ok(None) };
     let mut kept = Kept::read(folder)?;
     kept.mark(paper);
     let figures = kept.figures.into_iter().map(|kept| kept.text).collect();
