@@ -19,7 +19,7 @@ pub(crate) fn recorded<const EXPLICIT: bool>(
     let duration = setup.duration;
     let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
     engine.advance(duration);
-    let ports = engine.probe().ports.clone();
+    let ports = engine.probe().take_ports();
     let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest, outcome.links)
@@ -59,7 +59,7 @@ fn work_limits_change_nothing() {
             }
             assert_eq!(engine.now(), until);
         }
-        let ports = engine.probe().ports.clone();
+        let ports = engine.probe().take_ports();
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
         (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
@@ -86,7 +86,7 @@ fn strict_priorities_hold_at_every_departure() {
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     engine.advance(duration);
     let mut overtakings = 0;
-    for port in &engine.probe().ports {
+    for port in &engine.probe().take_ports() {
         for pair in port.windows(2) {
             let [first, second] = pair else { unreachable!("windows of two") };
             assert!(first.at < second.at);
@@ -121,7 +121,7 @@ fn packets_and_bytes_are_conserved() {
             let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
-            let (ports, arrived) = (engine.probe().ports.clone(), engine.probe().arrived);
+            let (ports, arrived) = (engine.probe().take_ports(), engine.probe().arrived);
             let mut outcome = engine.finish().unwrap();
             let finished = std::mem::take(&mut outcome.finished);
             // Packets that left every port, by record and by counter.
@@ -183,7 +183,7 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     }
     // A drain that reaches its time limit leaves ports at their last commit.
     engine.sample(&mut samples).unwrap();
-    let ports = engine.probe().ports.clone();
+    let ports = engine.probe().take_ports();
     let end = engine.now();
     let mut outcome = engine.finish().unwrap();
     let rest = std::mem::take(&mut outcome.finished);

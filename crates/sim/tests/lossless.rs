@@ -77,7 +77,7 @@ fn incast_delivers_every_byte() {
     let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     engine.advance(Time::NEVER);
     let (mut sent, mut arrived) = (0, 0);
-    for record in engine.probe().ports.iter().flatten() {
+    for record in engine.probe().take_ports().iter().flatten() {
         if record.frame.3 & frame_flag::PAUSE == 0 && record.body.payload_bytes > 0 {
             let payload = record.body.payload_bytes as u64;
             if record.port == 1 { arrived += payload } else { sent += payload }

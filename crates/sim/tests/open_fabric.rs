@@ -56,7 +56,7 @@ fn both(name: &str, mut setup: Setup) -> [u64; 4] {
     let (fabric, end) = (&setup.fabric, setup.duration);
     let mut engine = Engine::new(setup.clone(), Recorder::<false>::default()).unwrap();
     engine.advance(end);
-    let ports = engine.probe().ports.clone();
+    let ports = engine.probe().take_ports();
     let outcome = engine.finish().unwrap();
 
     // Link i belongs to host i.

@@ -86,7 +86,7 @@ fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
         for other in others {
             let packets: Departures = other.join().unwrap();
             assert!(packets.iter().any(|port| !port.is_empty()), "a rank has sent no packet");
-            left::add(&mut left.packets, &packets);
+            left::add(&mut left.packets, packets);
         }
         left
     })

@@ -105,10 +105,9 @@ fn recorded<const EXPLICIT: bool>(
     assert_eq!(engine.partitions(), partitions);
     let mut ports: Vec<Vec<Record>> = Vec::new();
     for probe in engine.probes() {
-        ports.resize(ports.len().max(probe.ports.len()), Vec::new());
-        for (port, records) in probe.ports.iter().enumerate() {
-            ports[port].extend(records.iter().cloned());
-        }
+        let own = probe.take_ports();
+        ports.resize(ports.len().max(own.len()), Vec::new());
+        ports.iter_mut().zip(own).for_each(|(port, mut records)| port.append(&mut records));
     }
     let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);

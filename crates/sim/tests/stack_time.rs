@@ -1,5 +1,6 @@
 //! Hosts with processing time for received packets.
 
+use crate::common::busy::Recorder;
 use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Protocol;
@@ -7,7 +8,7 @@ use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::{Routing, StackTime};
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Span, Time};
-use tidegate_sim::{Departure, Engine, Probe, Setup};
+use tidegate_sim::{Departure, Engine, Setup};
 
 /// Time, port or host, and packet.
 type Seen = (Time, u32, Header);
@@ -113,11 +114,6 @@ fn jitter_has_its_mean_and_keeps_the_order() {
 /// dequeues.
 #[test]
 fn lazy_commits_equal_explicit_dequeues_with_delay() {
-    #[derive(Default)]
-    struct Explicit;
-    impl Probe for Explicit {
-        const EXPLICIT_DEQUEUES: bool = true;
-    }
     for &protocol in Protocol::ALL {
         for routing in [Routing::Ecmp, Routing::Spray] {
             let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
@@ -126,7 +122,8 @@ fn lazy_commits_equal_explicit_dequeues_with_delay() {
             let mut setup = setup(fabric, protocol.stack(), flows.collect(), Time::ms(100));
             setup.routing = routing;
             setup.stack_time = StackTime { delay: Span::us(3), jitter: Span::us(9) };
-            let (lazy, explicit) = (run(setup.clone(), ()), run(setup, Explicit));
+            let (lazy, explicit) =
+                (run(setup.clone(), ()), run(setup, Recorder::<true>::default()));
             let name = protocol.info().name;
             assert_eq!(lazy.0.len(), 110, "{name}: some messages are incomplete");
             assert_eq!(lazy.1.digest, explicit.1.digest, "{name}");

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_core::fabric::TelemetryResolution;
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::{Departure, Probe};
+use tidegate_sim::Departure;
 
 const PERIOD: Span = Span::us(3);
 /// The port of the switch that leads to the receiver.
@@ -17,7 +18,7 @@ type Stamps = Arc<Mutex<BTreeMap<u64, Vec<(Time, Span)>>>>;
 
 struct Recorder(Stamps);
 
-impl Probe for Recorder {
+impl Observer for Recorder {
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { at, port, frame, body, hops, .. } = *departure;
         if port == EGRESS && body.payload_bytes > 0 {
@@ -36,7 +37,8 @@ fn stamps(protocol: &str) -> Vec<Vec<(Time, Span)>> {
     fabric.switches[0].telemetry_resolution = resolution;
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 2, Time::us(5))];
     let all = Stamps::default();
-    run(setup(fabric, stack(protocol), flows, Time::us(600)), Recorder(all.clone()));
+    let probe = TestProbe::of(Recorder(all.clone()));
+    run(setup(fabric, stack(protocol), flows, Time::us(600)), probe);
     let all = all.lock().unwrap();
     all.values().cloned().collect()
 }

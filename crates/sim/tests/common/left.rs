@@ -60,18 +60,18 @@ impl Left {
     }
 }
 
-/// The packets that left ports of this process.
+/// Takes the packets that left ports of this process.
 pub fn departures(engine: &Engine<Recorder>) -> Departures {
     let mut packets = Vec::new();
-    engine.probes().for_each(|probe| add(&mut packets, &probe.ports));
+    engine.probes().for_each(|probe| add(&mut packets, probe.take_ports()));
     packets
 }
 
 /// Adds packets of other ports.
-pub fn add(packets: &mut Departures, others: &Departures) {
+pub fn add(packets: &mut Departures, others: Departures) {
     packets.resize(packets.len().max(others.len()), Vec::new());
-    for (port, records) in others.iter().enumerate().filter(|(_, records)| !records.is_empty()) {
+    for (port, records) in others.into_iter().enumerate().filter(|(_, of)| !of.is_empty()) {
         assert!(packets[port].is_empty(), "two partitions own port {port}");
-        packets[port] = records.clone();
+        packets[port] = records;
     }
 }
