@@ -101,7 +101,7 @@ pub fn coarse_telemetry() -> Cuts {
                 period: Span::us(if number % 3 == 0 { 0 } else { 7 }),
             };
         }
-        setup.duration = Time::ms(3);
+        setup.duration = Time::ms(1);
         (protocol, setup)
     };
     ["poseidon", "powertcp", "hpcc", "tide"].map(cut).into()
