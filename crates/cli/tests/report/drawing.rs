@@ -78,7 +78,7 @@ fn lines_have_contrast_in_light_and_dark() {
         }
     }
     let catalog = catalog();
-    for ground in 0..2 {
+    for ground in [0, 1] {
         let drawn =
             catalog.iter().map(|[color, dash, marker]| (&all[color][ground][0], dash, marker));
         assert_eq!(drawn.collect::<BTreeSet<_>>().len(), catalog.len());
