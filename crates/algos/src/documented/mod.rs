@@ -1,23 +1,40 @@
 //! The examples of docs/adding-a-protocol.md, which are tested and are not in the catalog. `gentle`
-//! is in the document verbatim: it compiles and keeps the contract of catalog entries, including
-//! unique protocol information. `toy_credit` is the smallest transport.
+//! and `choices` are in the document verbatim. `gentle` keeps the contract of catalog entries,
+//! including unique protocol information. `toy_credit` is the smallest transport.
 
+#[allow(unreachable_pub, dead_code, reason = "written for the catalog, which exports it")]
+mod choices;
 #[allow(unreachable_pub, reason = "written for the catalog, which exports it")]
 pub(crate) mod gentle;
 #[allow(unreachable_pub, dead_code, reason = "written for the catalog, which exports it")]
 mod toy_credit;
 
 const DOCUMENT: &str = include_str!("../../../../docs/adding-a-protocol.md");
-const EXAMPLE: &str = include_str!("gentle.rs");
+const EXAMPLES: [(&str, &str); 2] =
+    [("gentle.rs", include_str!("gentle.rs")), ("choices.rs", include_str!("choices.rs"))];
 
 #[test]
-fn documented_example_equals_the_tested_one() {
+fn documented_examples_equal_the_tested_ones() {
     let blocks: alloc::vec::Vec<_> = DOCUMENT.split("```rust\n").skip(1).collect();
-    let [block] = blocks[..] else { panic!("{} examples in Rust", blocks.len()) };
-    let written = block.split("```").next().unwrap_or_default();
-    assert!(
-        written == EXAMPLE,
-        "the example of docs/adding-a-protocol.md is not crates/algos/src/documented/gentle.rs: \
-         copy the correct one over the other"
-    );
+    assert_eq!(blocks.len(), EXAMPLES.len(), "examples in Rust");
+    for (block, (file, example)) in blocks.iter().zip(EXAMPLES) {
+        let written = block.split("```").next().unwrap_or_default();
+        assert!(
+            written == example,
+            "the example of docs/adding-a-protocol.md is not crates/algos/src/documented/{file}: \
+             copy the correct one over the other"
+        );
+    }
+}
+
+#[test]
+fn documented_conflict_is_reported() {
+    use tidegate_core::{Span, params::Params};
+    let conflict = |growth, us| {
+        let wait = Span::us(us);
+        choices::GentleParams { growth, wait }.conflict()
+    };
+    assert_eq!(conflict(choices::Growth::Doubling, 100), None);
+    assert_eq!(conflict(choices::Growth::Steps, 101), None);
+    assert!(conflict(choices::Growth::Doubling, 101).is_some());
 }
