@@ -97,7 +97,9 @@ fn of_label(
     }));
     for plot in &mut plots {
         plot.title = titled(&plot.title, label);
-        plot.note = note(all, Some(label));
+        if plot.note.is_empty() {
+            plot.note = note(all, Some(label), &plot.lines);
+        }
         if plot.lines.iter().any(|line| !line.bounds.is_empty()) {
             plot.note.push_str("; open markers: lower bounds");
         }
@@ -106,23 +108,36 @@ fn of_label(
     plots
 }
 
-/// Numbers of messages with a label and of runs, and the meaning of the band.
-pub(crate) fn note(all: &[Configuration<'_>], label: Option<&str>) -> String {
-    let counts = |of: &dyn Fn(&Configuration<'_>) -> u64| {
-        let (least, most) =
-            all.iter().map(of).fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
-        if least == most { most.to_string() } else { format!("{least} to {most}") }
-    };
+/// Numbers of messages with a label and of seeds, and the meaning of the band if a line has one.
+pub(crate) fn note(all: &[Configuration<'_>], label: Option<&str>, lines: &[Line]) -> String {
     let of_run = |run: &&Run, label| fct(&run.summary, label).map_or(0, |fct| fct.count);
     let messages = label.map_or_else(String::new, |label| {
-        let n = counts(&|one| one.runs.iter().map(|run| of_run(run, label)).sum());
-        format!("{n} messages, ")
+        let of = |one: &Configuration<'_>| one.runs.iter().map(|run| of_run(run, label)).sum();
+        format!("{}, ", counted(all.iter().map(of), "message"))
     });
-    let seeds = counts(&|one| one.runs.len() as u64);
-    match &*seeds {
-        "1" => format!("n: {messages}1 seed"),
-        _ => format!("n: {messages}{seeds} seeds; band: minimum to maximum over the seeds"),
+    let seeds = counted(all.iter().map(|one| one.runs.len() as u64), "seed");
+    let text = format!("n: {messages}{seeds}");
+    match lines.iter().all(|line| line.range.is_empty()) {
+        true => text,
+        false => format!("{text}; band: minimum to maximum over the seeds"),
     }
+}
+
+/// The seeds of the runs from which single values are drawn.
+pub(crate) fn first_seed(all: &[Configuration<'_>]) -> String {
+    format!("seed {}", extent(all.iter().map(|one| one.run().summary.seed)))
+}
+
+/// `1 port`, `3 ports`, or `3 to 8 ports` if the counts differ.
+pub(crate) fn counted(counts: impl Iterator<Item = u64>, one: &str) -> String {
+    let n = extent(counts);
+    format!("{n} {one}{}", if n == "1" { "" } else { "s" })
+}
+
+/// `3`, or `3 to 8` if the values differ.
+fn extent(values: impl Iterator<Item = u64>) -> String {
+    let (least, most) = values.fold((u64::MAX, 0), |(least, most), n| (least.min(n), most.max(n)));
+    if least == most { most.to_string() } else { format!("{least} to {most}") }
 }
 
 /// A line for every configuration in its protocol's colour. A later line of the same protocol is
@@ -148,6 +163,25 @@ pub(crate) fn lines(
     };
     let lines = all.iter().enumerate().map(line);
     lines.filter(|line| !line.points.is_empty()).collect()
+}
+
+/// Lines with different markers, as far as there are enough: without dashes, only markers
+/// distinguish points in grey. The first line with a marker keeps it.
+fn marked_apart(mut lines: Vec<Line>) -> Vec<Line> {
+    let of_protocols = Protocol::ALL.iter().map(|protocol| protocol.info().marker.name());
+    let mut spare: Vec<&str> = MARKERS.into_iter().chain(of_protocols).collect();
+    spare.retain(|name| lines.iter().all(|line| line.marker.as_deref() != Some(name)));
+    let mut taken: Vec<String> = Vec::new();
+    let mut spare = spare.into_iter();
+    for line in &mut lines {
+        let Some(marker) = &mut line.marker else { continue };
+        if taken.contains(marker) {
+            let next = spare.find(|name| taken.iter().all(|marker| marker != name));
+            *marker = next.map_or_else(|| marker.clone(), str::to_owned);
+        }
+        taken.push(marker.clone());
+    }
+    lines
 }
 
 pub(crate) fn axis(label: &str, log: bool) -> Axis {
@@ -243,11 +277,14 @@ fn single(all: &[Configuration<'_>], label: &str) -> Plot {
         let flows = Some(LineFlows { run: one.first, ids });
         Line { points: points.into(), apart: true, flows, ..Line::default() }
     };
+    let lines = marked_apart(lines(all, line));
+    let drawn = counted(lines.iter().map(|line| line.points.len() as u64), "message");
     Plot {
         title: "Single messages: the slowest, and a sample".to_owned(),
         x: axis("message size (bytes)", true),
         y: axis("slowdown", true),
-        lines: lines(all, line),
+        note: format!("n: {drawn}, {}", first_seed(all)),
+        lines,
         ..Plot::default()
     }
 }
@@ -298,6 +335,7 @@ mod tests {
 
     use super::*;
     use crate::report::configurations::{configurations, grouped};
+    use crate::report::flows::tests::flow;
     use crate::report::read::tests::of_summary;
     use crate::samples::summary;
 
@@ -335,6 +373,69 @@ mod tests {
         assert!(note.ends_with("; open markers: lower bounds"), "{note}");
         let (bounds, _, note) = drawn([run(1, 0), run(2, 0)]);
         assert!(bounds.is_empty() && !note.contains("open"), "{note}");
+    }
+
+    #[test]
+    fn notes_state_what_a_plot_shows() {
+        let run = |seed: u64, size_bytes: &[u64]| {
+            let mut run = of_summary(summary(seed));
+            run.summary.groups.clear();
+            let count = 10 * seed;
+            let of = |more: Value| {
+                let mut fct = json!({
+                    "count": count, "unfinished": 0, "slowdown": { "p99": seed, "reach": 1.0 },
+                });
+                fct.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+                fct
+            };
+            let size = of(json!({ "min_bytes": 1_000, "below_bytes": 10_000 }));
+            let all = of(json!({ "by_size": [size] }));
+            run.summary.fct = serde_json::from_value(json!({ "all": all })).unwrap();
+            let shown = size_bytes.iter().map(|size| FlowSummary {
+                size_bytes: Some(*size),
+                label: String::new(),
+                ..flow(*size, 2.0)
+            });
+            run.flows.shown = shown.collect();
+            run
+        };
+        let notes = |runs: &[Run]| {
+            let all = configurations(runs, &grouped(runs));
+            let plots = of_label(&all, "", &|title, _| title.to_owned());
+            let of = |title: &str| {
+                let mut plots = plots.iter();
+                plots.find(|plot| plot.title.starts_with(title)).unwrap().note.clone()
+            };
+            ["Slowdown of messages", "Single messages", "Slowdown by size, 99th"].map(of)
+        };
+        assert_eq!(
+            notes(&[run(1, &[1_000, 2_000]), run(2, &[3_000])]),
+            [
+                "n: 30 messages, 2 seeds",
+                "n: 2 messages, seed 1",
+                "n: 30 messages, 2 seeds; band: minimum to maximum over the seeds",
+            ]
+        );
+        assert_eq!(
+            notes(&[run(2, &[1_000])]),
+            ["n: 20 messages, 1 seed", "n: 1 message, seed 2", "n: 20 messages, 1 seed"]
+        );
+    }
+
+    #[test]
+    fn points_without_lines_differ_in_markers() {
+        let markers = |own: &[&str]| -> Vec<String> {
+            let line = |name: &&str| Line { marker: Some((*name).to_owned()), ..Line::default() };
+            let lines = marked_apart(own.iter().map(line).collect());
+            lines.into_iter().filter_map(|line| line.marker).collect()
+        };
+        assert_eq!(markers(&["diamond", "circle"]), ["diamond", "circle"]);
+        let found = markers(&["diamond", "diamond", "pentagon", "diamond"]);
+        assert_eq!(found, ["diamond", "triangle-left", "pentagon", "hourglass"]);
+        let mut many = markers(&["diamond"; 15]);
+        many.sort_unstable();
+        many.dedup();
+        assert_eq!(many.len(), 15, "{many:?}");
     }
 
     /// Distribution of messages with these slowdowns, and of `open` messages whose slowdowns exceed

@@ -150,10 +150,10 @@ impl Shown {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn flow(id: u64, slowdown: f64) -> FlowSummary {
+    pub(crate) fn flow(id: u64, slowdown: f64) -> FlowSummary {
         FlowSummary {
             id,
             label: String::new(),

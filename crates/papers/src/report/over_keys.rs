@@ -88,13 +88,16 @@ pub(crate) fn plots(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
         let across = with_unit(key_words(key), unit);
         for label in &labels {
             let own = if labels.len() > 1 { format!(": {}", named(label)) } else { String::new() };
-            plots.extend(QUANTITIES.map(|(title, unit, log, of)| Plot {
-                title: format!("{title}, by {}{own}", key_words(key)),
-                x: axis(&across, false),
-                y: axis(unit, log),
-                lines: lines(&firsts, |one| line(&groups[one.title], label, of)),
-                note: note(all, Some(label)),
-                ..Plot::default()
+            plots.extend(QUANTITIES.map(|(title, unit, log, of)| {
+                let lines = lines(&firsts, |one| line(&groups[one.title], label, of));
+                Plot {
+                    title: format!("{title}, by {}{own}", key_words(key)),
+                    x: axis(&across, false),
+                    y: axis(unit, log),
+                    note: note(all, Some(label), &lines),
+                    lines,
+                    ..Plot::default()
+                }
             }));
         }
     }

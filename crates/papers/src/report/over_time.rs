@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::charts::{axis, larger, lines};
+use super::charts::{axis, counted, first_seed, larger, lines};
 use super::configurations::Configuration;
 use super::read::Run;
 use super::series::Series;
@@ -197,17 +197,19 @@ fn queue_distribution(all: &[Configuration<'_>]) -> Plot {
         values
     };
     let (x, of) = match sampled {
-        true => ("queue (KB), sampled at the ports where any run queues", "samples"),
-        false => ("longest queue of a port (KB)", "switch ports"),
+        true => ("queue (KB), sampled at the ports where any run queues", "sample"),
+        false => ("longest queue of a port (KB)", "switch port"),
     };
+    let n = counted(all.iter().map(|one| values(one.run()).len() as u64), of);
     Plot {
         title: "Queues at switch ports".to_owned(),
         x: axis(x, false),
-        y: Axis { to: Some(1.0), ..axis(&format!("share of {of}"), false) },
+        y: Axis { to: Some(1.0), ..axis(&format!("share of {of}s"), false) },
         lines: lines(all, |one| Line {
             points: larger(&values(one.run()), STEPS),
             ..Line::default()
         }),
+        note: format!("n: {n}, {}", first_seed(all)),
         distribution: Some(Distribution::Cumulative),
         ..Plot::default()
     }
@@ -251,6 +253,9 @@ fn largest(means: BTreeMap<(String, Port), f64>) -> Vec<(String, Port)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::configurations::{configurations, grouped};
+    use crate::report::read::tests::of_summary;
+    use crate::samples::summary;
 
     fn flows(labels: &[&str]) -> Flows {
         let flow = |(id, label): (usize, &&str)| {
@@ -275,5 +280,17 @@ mod tests {
         let many = lines(&["a"; 65]);
         assert_eq!((many.len(), many[0].name.as_str()), (1, "a (65 flows)"));
         assert_eq!(many[0].points[..], [(0.1, 65.0), (0.2, 130.0)]);
+    }
+
+    #[test]
+    fn queues_state_their_number_and_seed() {
+        let runs = [of_summary(summary(3)), of_summary(summary(4))];
+        let all = configurations(&runs, &grouped(&runs));
+        let ports = runs[0].summary.links.iter().filter(|link| !link.from_host).count();
+        let note = queue_distribution(&all).note;
+        assert_eq!(
+            note,
+            format!("n: {ports} switch port{}, seed 3", if ports == 1 { "" } else { "s" })
+        );
     }
 }
