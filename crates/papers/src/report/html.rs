@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::data::Data;
 use super::markup::{NONE, escaped};
 use crate::plot::Plot;
+use tidegate_runs::warnings::Merged;
 
 /// Start of a page's last line.
 pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
@@ -86,12 +87,41 @@ pub(crate) fn note(text: &str) -> String {
     format!("<p class=\"quiet\">{}</p>\n", escaped(text))
 }
 
-/// Notes, one paragraph each, at most `most`. The number of others follows: `And 3 MORE`.
-pub(crate) fn notes(all: &[String], most: usize, more: &str) -> String {
+/// Maximum number of runs listed below a warning.
+const EACH_MAX: usize = 100;
+
+/// Warnings, at most `most`, each with those of single runs in a folded list. The number of others
+/// follows: `And 3 MORE`.
+pub(crate) fn warnings(
+    all: impl ExactSizeIterator<Item = Merged>,
+    most: usize,
+    more: &str,
+) -> String {
     let left_out = all.len().saturating_sub(most);
-    let shown = all.iter().take(most).map(|text| note(text));
-    let rest = (left_out > 0).then(|| note(&format!("And {left_out} {more}")));
-    shown.chain(rest).collect()
+    let shown = all.take(most).map(|Merged { text, each }| {
+        if each.is_empty() {
+            return format!("<p>{}</p>\n", escaped(&text));
+        }
+        let others = each.len().saturating_sub(EACH_MAX);
+        let item = |(place, text): &(String, String)| {
+            format!("<li>{}: {}</li>\n", escaped(place), escaped(text))
+        };
+        let items: String = each.iter().take(EACH_MAX).map(item).collect();
+        let rest =
+            if others > 0 { format!("<li>And {others} more.</li>\n") } else { String::new() };
+        let summary = format!("<summary>{}</summary>", escaped(&text));
+        format!("<details>{summary}\n<ul>\n{items}{rest}</ul></details>\n")
+    });
+    let mut html: String = shown.collect();
+    if left_out > 0 {
+        let _ = writeln!(html, "<p>And {left_out} {}</p>", escaped(more));
+    }
+    if html.is_empty() { html } else { format!("<div class=\"warnings\">\n{html}</div>\n") }
+}
+
+/// A text as a warning of its own.
+pub(crate) fn alone(text: &String) -> Merged {
+    Merged { text: text.clone(), each: Vec::new() }
 }
 
 /// A row of a table: the values that filters use, and cells as HTML.

@@ -8,7 +8,7 @@ use super::charts;
 use super::configurations::Configuration;
 use super::data::Data;
 use super::differences::{LACKING, differences};
-use super::html::{Row, figures, note, notes, section, table};
+use super::html::{self, Row, alone, figures, note, section, table};
 use super::jobs::jobs;
 use super::markup::{NONE, escaped};
 use super::over_keys;
@@ -18,7 +18,7 @@ use crate::conditions;
 use crate::plot::Plot;
 use crate::units::readable;
 use tidegate_runs::numbers::with_unit;
-use tidegate_runs::warnings::gathered;
+use tidegate_runs::warnings::{Merged, merged};
 
 /// Prefix of a percentile that is only a lower bound.
 const BOUND: &str = "≥";
@@ -74,26 +74,55 @@ fn summary(runs: &[Run], all: &[Configuration<'_>], warned: &[String]) -> String
 
 /// The warnings of comparisons, and those of the runs. Similar ones are merged.
 fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
-    let of_configuration = |one: &Configuration<'_>| {
+    let plain = |one: &Configuration<'_>, text: &String| {
         // The title already begins with the protocol.
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
-        let plain = |text: &String| {
-            let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
-            let rest = rest.unwrap_or(text);
-            one.protocol.map_or_else(
-                || rest.to_owned(),
-                |protocol| rest.replace(&format!(" of {protocol} "), " "),
-            )
-        };
-        let of_seed = |run: &&Run| {
-            let texts = run.summary.warnings.iter().map(plain).collect();
-            (format!("seed {}", run.summary.seed), texts)
-        };
-        (one.title.to_owned(), gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>()))
+        let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
+        let rest = rest.unwrap_or(text);
+        one.protocol.map_or_else(
+            || rest.to_owned(),
+            |protocol| rest.replace(&format!(" of {protocol} "), " "),
+        )
     };
-    let of_runs = gathered(&all.iter().map(of_configuration).collect::<Vec<_>>());
-    let merged: Vec<String> = of_comparisons.iter().cloned().chain(of_runs).collect();
-    notes(&merged, WARNINGS_MAX, "more warnings, in the summaries of the runs.")
+    let place = |one: &Configuration<'_>, run: &Run| match (all.len(), one.runs.len()) {
+        (_, 1) => one.title.to_owned(),
+        (1, _) => format!("seed {}", run.summary.seed),
+        _ => format!("{}, seed {}", one.title, run.summary.seed),
+    };
+    let of_runs = all.iter().flat_map(|one| {
+        let of = |run: &&Run| {
+            let texts = run.summary.warnings.iter().map(|text| plain(one, text)).collect();
+            (place(one, run), texts)
+        };
+        one.runs.iter().map(of).collect::<Vec<_>>()
+    });
+    // Equal warnings of all seeds of a configuration are those of the configuration.
+    let of_seeds = |Merged { text, each }: Merged| {
+        let mut found: Vec<(String, String)> = Vec::new();
+        for one in all {
+            let places: Vec<String> = one.runs.iter().map(|run| place(one, run)).collect();
+            let own = each.iter().filter(|(place, _)| places.contains(place));
+            let own: Vec<(String, String)> = own.cloned().collect();
+            let is_same = own.iter().all(|(_, other)| *other == own[0].1);
+            if is_same && own.len() == places.len() {
+                found.push((one.title.to_owned(), own[0].1.clone()));
+            } else {
+                found.extend(own);
+            }
+        }
+        match &found[..] {
+            [] => Merged { text, each },
+            [(place, text)] => Merged { text: format!("{place}: {text}"), each: Vec::new() },
+            [(place, text), more @ ..] => {
+                let text = format!("{place}, and {} similar: {text}", more.len());
+                Merged { text, each: found }
+            }
+        }
+    };
+    let of_runs = merged(&of_runs.collect::<Vec<_>>()).into_iter().map(of_seeds);
+    let merged: Vec<Merged> = of_comparisons.iter().map(alone).chain(of_runs).collect();
+    let more = "more warnings, in the summaries of the runs.";
+    html::warnings(merged.into_iter(), WARNINGS_MAX, more)
 }
 
 /// Note about configurations that plots omit or merge.
@@ -443,9 +472,39 @@ mod tests {
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
         let html = warnings(&[], &configurations(&runs, &grouped(&runs)));
-        assert!(html.contains(">seed 1, and 2 similar: swift: 1 of 9 did not<"), "{html}");
+        let whole = "<summary>seed 1, and 2 similar: swift: 1 of 9 did not</summary>";
+        assert!(html.contains(whole), "{html}");
+        for seed in 1..=3 {
+            let own = format!("<li>seed {seed}: swift: {seed} of 9 did not</li>");
+            assert!(html.contains(&own), "{html}");
+        }
         let whole = super::summary(&runs, &configurations(&runs, &grouped(&runs)), &[]);
         assert!(whole.find("<table") < whole.find("1 of 9 did not"), "{whole}");
-        assert_eq!(html.matches("<p").count(), 1, "{html}");
+        assert_eq!(html.matches("<details").count(), 1, "{html}");
+    }
+
+    #[test]
+    fn warnings_list_the_numbers_of_each_protocol() {
+        let run = |protocol: &str, seed: u64, late: u64| {
+            let mut run = of_summary(summary(seed));
+            run.kind = protocol.to_owned();
+            run.title = protocol.to_owned();
+            run.protocol = Some(protocol.to_owned());
+            run.summary.warnings = vec![format!("{protocol}: {late} of 38 did not finish")];
+            run
+        };
+        let of = |runs: &[Run]| warnings(&[], &configurations(runs, &grouped(runs)));
+        let html = of(&[run("dctcp", 1, 4), run("hpcc", 1, 5), run("sird", 1, 3)]);
+        assert!(html.starts_with("<div class=\"warnings\">"), "{html}");
+        assert!(html.contains("<summary>dctcp, and 2 similar: 4 of 38 did not"), "{html}");
+        for (protocol, late) in [("dctcp", 4), ("hpcc", 5), ("sird", 3)] {
+            let own = format!("<li>{protocol}: {late} of 38 did not finish</li>");
+            assert!(html.contains(&own), "{html}");
+        }
+        let two = [run("dctcp", 1, 4), run("dctcp", 2, 6), run("hpcc", 1, 5), run("hpcc", 2, 5)];
+        let html = of(&two);
+        for own in ["dctcp, seed 1: 4 of", "dctcp, seed 2: 6 of", "hpcc: 5 of"] {
+            assert!(html.contains(&format!("<li>{own} 38 did not")), "{html}");
+        }
     }
 }

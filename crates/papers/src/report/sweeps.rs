@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::choice::{Choice, POINTS_MAX};
 use super::data::Data;
-use super::html::{Row, note, notes, section, table};
+use super::html::{Row, alone, note, section, table, warnings};
 use super::markup::{NONE, escaped};
 use super::means::{Entry, Means, Paired, text};
 use super::page::{MAXIMUM, MAXIMUM_NOTE, WARNINGS_MAX};
@@ -27,8 +27,9 @@ pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
         if points > POINTS_MAX {
             html.push_str(&note(&format!("The page contains the first {POINTS_MAX} of them.")));
         }
-        html.push_str(&notes(&means.failed, FAILURES_MAX, "more runs failed."));
-        html.push_str(&notes(&means.warnings, WARNINGS_MAX, "more warnings, in sweep.json."));
+        html.push_str(&warnings(means.failed.iter().map(alone), FAILURES_MAX, "more runs failed."));
+        let warned = means.warnings.iter().map(alone);
+        html.push_str(&warnings(warned, WARNINGS_MAX, "more warnings, in sweep.json."));
         if means.has_runs {
             html.push_str(&over_seeds(means));
         }

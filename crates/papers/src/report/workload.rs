@@ -9,7 +9,7 @@ use tidegate_scenario::workload::{DistanceKind, Profile, percentile};
 
 use super::charts::{axis, larger};
 use super::data::Data;
-use super::html::{Row, figures, note, notes, section, table};
+use super::html::{Row, alone, figures, note, section, table, warnings};
 use super::markup::{NONE, escaped};
 use super::page::{MAXIMUM, MAXIMUM_NOTE};
 use crate::plot::{Distribution, Line, MARKERS, PALETTE, Plot, Points};
@@ -23,7 +23,8 @@ const WARNINGS_MAX: usize = 20;
 pub fn workload_page(of: &MeasuredWorkload) -> String {
     let mut data = Data::default();
     let trace = &of.workload.trace;
-    let mut body = notes(&of.workload.warnings, WARNINGS_MAX, "more warnings, in workload.json.");
+    let warned = of.workload.warnings.iter().map(alone);
+    let mut body = warnings(warned, WARNINGS_MAX, "more warnings, in workload.json.");
     body += &section("Traffic", &(traffic(of) + &note(&about(of))));
     body += &section("Distances", &distances(of));
     let plots = plots(&of.workload.profile, &of.synthetic);

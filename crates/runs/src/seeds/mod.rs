@@ -273,10 +273,13 @@ fn warnings(seeds: &[u64], comparisons: &[Comparison], runs: &[SeededRun]) -> Ve
         (format!("seed {seed}"), comparison.all_warnings())
     };
     let mut all = gathered(&seeds.iter().zip(comparisons).map(of_seed).collect::<Vec<_>>());
-    all.extend(runs.iter().filter(|run| is_fixed(&run.metrics)).map(|run| {
-        let name = &run.protocol;
-        format!("{name}: every seed gives the same values, so confidence intervals are meaningless")
-    }));
+    let fixed = runs.iter().filter(|run| is_fixed(&run.metrics));
+    let names = fixed.map(|run| run.protocol.as_str()).collect::<Vec<_>>().join(", ");
+    if !names.is_empty() {
+        all.push(format!(
+            "{names}: every seed gives the same values, so confidence intervals are meaningless"
+        ));
+    }
     all
 }
 
@@ -321,5 +324,12 @@ mod tests {
         let aggregate = Aggregate::of(&seeds, &[String::new()], None, &same);
         assert_eq!(aggregate.warnings.len(), 1);
         assert!(aggregate.warnings[0].starts_with("swift: every seed gives the same values"));
+        let twice = same.map(|mut one| {
+            one.runs.push(one.runs[0].clone());
+            one
+        });
+        let aggregate = Aggregate::of(&seeds, &[String::new(), String::new()], None, &twice);
+        assert_eq!(aggregate.warnings.len(), 1, "one warning for both: {:?}", aggregate.warnings);
+        assert!(aggregate.warnings[0].starts_with("swift, swift: every seed"));
     }
 }
