@@ -29,10 +29,8 @@ impl Configuration<'_> {
 pub(crate) fn grouped(runs: &[Run]) -> Vec<Vec<usize>> {
     let mut groups: BTreeMap<(&str, String), Vec<usize>> = BTreeMap::new();
     for (i, run) in runs.iter().enumerate() {
-        let mut scenario = run.scenario.clone().unwrap_or_default();
         // A run without a manifest is a configuration of its own.
-        let known = scenario.as_object_mut().map(|keys| keys.remove("seed"));
-        let key = if known.is_some() { scenario.to_string() } else { i.to_string() };
+        let key = without_seed(run).unwrap_or_else(|| i.to_string());
         groups.entry((&run.kind, key)).or_default().push(i);
     }
     let seeds = |group: &[usize]| -> BTreeSet<u64> {
@@ -48,6 +46,13 @@ pub(crate) fn grouped(runs: &[Run]) -> Vec<Vec<usize>> {
     }
     all.sort();
     all
+}
+
+/// The scenario of a run without its seed, if the run has a manifest.
+pub(crate) fn without_seed(run: &Run) -> Option<String> {
+    let mut scenario = run.scenario.clone()?;
+    scenario.as_object_mut()?.remove("seed");
+    Some(scenario.to_string())
 }
 
 /// The configurations of groups of runs.

@@ -1,9 +1,12 @@
 //! Titles of runs, which distinguish them.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use tidegate_results::RealSummary;
 
+use super::configurations::without_seed;
 use super::differences::{LACKING, differences, follows_protocol};
 use super::read::Run;
 
@@ -30,9 +33,10 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         Some(RealSummary { tcp: Some(control), .. }) => format!("TCP under {control}"),
     };
     let packets_at = additions.len();
-    additions.push(runs.iter().map(packets).collect());
+    let packets: Vec<String> = runs.iter().map(packets).collect();
+    additions.push(packets.clone());
     if are_mixed {
-        additions.push(folders.clone());
+        additions.push(without_seeds(runs, &packets, &folders));
     } else {
         additions.extend(settings.iter().map(|(key, values)| {
             let addition =
@@ -66,6 +70,26 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         run.kind.push_str(&kind);
         run.title.push_str(&suffix);
     }
+}
+
+/// The folders without the parts that differ between the seeds of one configuration, so that these
+/// runs do not become several configurations.
+fn without_seeds(runs: &[Run], packets: &[String], folders: &[String]) -> Vec<String> {
+    let keys: Vec<_> = runs.iter().zip(packets).map(|at| (without_seed(at.0), at.1)).collect();
+    let shared = |i: usize| {
+        let alike: Vec<usize> = (0..runs.len()).filter(|&j| keys[j] == keys[i]).collect();
+        let seeds: BTreeSet<u64> = alike.iter().map(|&j| runs[j].summary.seed).collect();
+        if keys[i].0.is_none() || seeds.len() < alike.len() {
+            return folders[i].clone();
+        }
+        let first = &folders[alike[0]];
+        let is_shared = |part: &&OsStr| {
+            alike.iter().all(|&j| Path::new(&folders[j]).iter().any(|other| other == *part))
+        };
+        let parts: PathBuf = Path::new(first).iter().filter(is_shared).collect();
+        if parts.as_os_str().is_empty() { first.clone() } else { parts.display().to_string() }
+    };
+    (0..runs.len()).map(shared).collect()
 }
 
 /// The folders of runs, without their common prefix.
@@ -113,5 +137,36 @@ mod tests {
             ["swift, simulated", "cubic, TCP under cubic"]
         );
         assert_eq!(titles(vec![run("swift", None), run("dctcp", None)]), ["swift", "dctcp"]);
+    }
+
+    #[test]
+    fn seeds_beside_another_scenario_are_one_configuration() {
+        let run = |folder: &str, seed: u64, fabric: serde_json::Value| Run {
+            kind: "swift".to_owned(),
+            title: "swift".to_owned(),
+            scenario: Some(serde_json::json!({ "seed": seed, "fabric": fabric })),
+            folder: PathBuf::from(folder),
+            ..of_summary(summary(seed))
+        };
+        let (star, racks) = (serde_json::json!({ "hosts": 4 }), serde_json::json!({ "racks": 2 }));
+        let named = |others: [&str; 2], seeds: [u64; 2]| {
+            let mut runs = vec![
+                run("at/r1", 1, star.clone()),
+                run(others[0], seeds[0], racks.clone()),
+                run(others[1], seeds[1], racks.clone()),
+            ];
+            name_apart(&mut runs);
+            let groups = crate::report::configurations::grouped(&runs);
+            (groups, runs.into_iter().map(|run| run.title).collect::<Vec<_>>())
+        };
+        let (groups, titles) = named(["at/cmp/seed-1/swift", "at/cmp/seed-2/swift"], [1, 2]);
+        assert_eq!(groups, [vec![0], vec![1, 2]]);
+        assert_eq!(titles, ["swift, r1", "swift, cmp/swift, seed 1", "swift, cmp/swift, seed 2"]);
+        let (groups, _) = named(["at/r2", "at/r3"], [1, 2]);
+        assert_eq!(groups, [vec![0], vec![1, 2]]);
+        // Equal seeds: the runs differ in something that scenarios do not contain.
+        let (groups, titles) = named(["at/old", "at/new"], [1, 1]);
+        assert_eq!(groups, [vec![0], vec![1], vec![2]]);
+        assert_eq!(titles, ["swift, r1", "swift, old", "swift, new"]);
     }
 }
