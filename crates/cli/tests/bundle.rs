@@ -214,6 +214,18 @@ fn verify_reproduction() {
     answer(&["bundle", &out, "--out", &zip]).ok();
     let text = answer(&["verify", &zip]).ok();
     assert!(text.contains("reproduction.json: same\n") && text.contains("plots.json: same\n"));
+    let scenario = format!("scenarios/{figure}/");
+    assert!(text.lines().any(|line| line.starts_with(&scenario) && line.ends_with(".json: same")));
+
+    let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
+    let mut readme = String::new();
+    archive.by_name("README.txt").unwrap().read_to_string(&mut readme).unwrap();
+    let command = format!("Command: tidegate reproduce {figure} --quick\n");
+    let repository = concat!(env!("CARGO_PKG_REPOSITORY"), "\n");
+    for words in [command.as_str(), "Seeds: 1\n", "scenarios/ ", repository] {
+        assert!(readme.contains(words), "{words} is missing in {readme}");
+    }
+    assert!(!readme.contains("manifest.json"), "its manifest holds no scenario: {readme}");
 }
 
 #[test]

@@ -31,6 +31,8 @@ const PAGE: &str = "report.html";
 const SUFFIX: &str = "zip";
 const README: &str = "README.txt";
 const COMMAND: &str = "tidegate verify ";
+/// The address of the project.
+const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
 /// The folder into which an archive is unpacked.
 const BUNDLE: &str = "bundle";
 /// The first bytes of a ZIP archive with files.
@@ -95,6 +97,7 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
     let inputs = Inputs::find(folder, from)?;
     let repeatable = Repeatable::read(folder, from)?;
     let page = report(&[folder.to_owned()], &|_| {})?;
+    let scenarios = repeatable.scenarios()?;
     let files = results(folder);
     let name = out.file_name().unwrap_or_default().to_string_lossy();
     let readme = readme(&name, &repeatable, &origins(folder, from)?);
@@ -115,6 +118,9 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
         };
         add(README, 0, &mut readme.as_bytes())?;
         add(PAGE, 0, &mut page.as_bytes())?;
+        for (name, text) in &scenarios {
+            add(name, 0, &mut text.as_bytes())?;
+        }
         for (name, original) in &inputs.originals {
             let mut file = File::open(original)?;
             let size = file.metadata()?.len();
@@ -200,11 +206,13 @@ fn compare(
     };
     let mut verdicts: Vec<_> = files.iter().map(compared).collect::<Result<_, Error>>()?;
     let Some(root) = root else { return Ok(Verified { files: verdicts }) };
-    verdicts.extend(around(root, folder, &repeatable, from)?);
+    let scenarios = repeatable.scenarios()?;
+    verdicts.extend(around(root, folder, (&repeatable, &scenarios), from)?);
     // A folder may also hold other files; an archive may not.
     if from.archive.is_some() {
         let of_results = files.iter().map(|path| format!("{RESULTS}/{}", slashed(path)));
-        let known = of_results.chain(inputs.originals.into_keys());
+        let named = scenarios.into_iter().map(|(name, _)| name);
+        let known = of_results.chain(inputs.originals.into_keys()).chain(named);
         let known: BTreeSet<String> = known.chain([PAGE, README].map(str::to_owned)).collect();
         let all = below(root, Path::new("")).map_err(Error::output(root))?;
         let unknown = all.iter().map(|path| slashed(path)).filter(|name| !known.contains(name));
@@ -214,21 +222,25 @@ fn compare(
     Ok(Verified { files: verdicts })
 }
 
-/// Verdicts on the page and the README of a bundle in `root` with results in `folder`.
+/// Verdicts on the page, the README and the scenarios of a reproduction of a bundle in `root` with
+/// results in `folder`.
 fn around(
     root: &Path,
     folder: &Path,
-    repeatable: &Repeatable,
+    (repeatable, scenarios): (&Repeatable, &[(String, String)]),
     from: Place<'_>,
-) -> Result<[(String, FileVerdict); 2], Error> {
+) -> Result<Vec<(String, FileVerdict)>, Error> {
     let (made, own) = (origins(folder, from)?, origin());
     let other = made
         .iter()
         .find(|made| (&made.version, &made.git_revision) != (&own.version, &own.git_revision));
-    let page = match other {
-        Some(Origin { version, git_revision, .. }) => FileVerdict::NotCompared(format!(
+    let other = other.map(|Origin { version, git_revision, .. }| {
+        FileVerdict::NotCompared(format!(
             "tidegate {version} (revision {git_revision}) made the results"
-        )),
+        ))
+    });
+    let page = match &other {
+        Some(other) => other.clone(),
         None => match report(&[folder.to_owned()], &|_| {}) {
             Ok(page) => FileVerdict::of(
                 differ::from_text(&root.join(PAGE), &page).map_err(Error::output(root))?,
@@ -249,7 +261,16 @@ fn around(
     let name = name.filter(is_name);
     let readme = readme(name.unwrap_or_default(), repeatable, &made);
     let readme = FileVerdict::of(differ::from_text(&path, &readme).map_err(Error::output(root))?);
-    Ok([(PAGE.to_owned(), page), (README.to_owned(), readme)])
+    let mut verdicts = vec![(PAGE.to_owned(), page), (README.to_owned(), readme)];
+    for (name, text) in scenarios {
+        let difference = || differ::from_text(&root.join(name), text).map_err(Error::output(root));
+        let verdict = match &other {
+            Some(other) => other.clone(),
+            None => FileVerdict::of(difference()?),
+        };
+        verdicts.push((name.clone(), verdict));
+    }
+    Ok(verdicts)
 }
 
 /// All files in a folder and its subfolders, as paths relative to `root`, in order of their names.
@@ -352,14 +373,26 @@ fn readme(name: &str, repeatable: &Repeatable, origins: &[Origin]) -> String {
         })
         .collect();
     made.dedup();
+    let command = repeatable.command();
+    let contents = match &command {
+        Some(_) => format!(
+            "{RESULTS}/     the results\n\
+             scenarios/   the complete scenario of each simulated run under its first seed\n"
+        ),
+        None => format!(
+            "{RESULTS}/     the results; every manifest.json holds complete scenarios\n\
+             files/       sizes and traces that the scenarios name, if any\n"
+        ),
+    };
+    let command = command.map_or_else(String::new, |command| format!("Command: {command}\n"));
     format!(
-        "{what} of tidegate, a simulator of datacenter transports\n\n{scenario}Made by: {made}\n\
+        "{what} of tidegate, a simulator of datacenter transports\n{ADDRESS}\n\n\
+         {scenario}{command}Made by: {made}\n\
          Seeds: {seeds}\n\n\
          This command repeats all runs, and states for each file whether it is the same:\n\n    \
          {COMMAND}{name}\n\n\
          report.html  plots and tables, for any browser\n\
-         {RESULTS}/     the results; every manifest.json holds complete scenarios\n\
-         files/       sizes and traces that the scenarios name, if any\n",
+         {contents}",
         what = repeatable.title(),
         made = made.join("\n         "),
         seeds = repeatable.seeds(),

@@ -17,7 +17,13 @@ use tidegate_runs::{
 use tidegate_scenario::{Plan, files};
 
 use crate::report::{NO_RESULTS, RESULTS_EXPECTED, reproduction_files};
-use crate::reproduce::{ReproduceOptions, StepListener, reproduce, reproduction_manifest};
+use crate::reproduce::{
+    ReproduceOptions, StepListener, reproduce, reproduction_manifest, scenarios,
+    seeds as seeds_of_figures,
+};
+
+/// The folder of the scenarios of a reproduction in a bundle.
+const SCENARIOS: &str = "scenarios";
 
 /// How to repeat results.
 #[derive(Clone, Copy, Default)]
@@ -226,8 +232,28 @@ impl Repeatable {
             Kind::Run(plans) | Kind::Comparison(_, plans) => listed(&[plans[0].seed]),
             Kind::Seeds(seeds, ..) => listed(seeds.seeds()),
             Kind::Sweep(of) => listed(&of.1.seeds),
-            Kind::Reproduction(_) => "those of the figures".to_owned(),
+            Kind::Reproduction(of) => seeds_of_figures(of.reproduce.quick),
         }
+    }
+
+    /// The command that makes the results, if its options determine them.
+    pub(super) fn command(&self) -> Option<String> {
+        let Kind::Reproduction(ReproductionManifest { reproduce: inputs, .. }) = &self.kind else {
+            return None;
+        };
+        let what = inputs.what.as_ref().map_or_else(String::new, |what| format!(" {what}"));
+        let quick = if inputs.quick { " --quick" } else { "" };
+        let sensitivity = if inputs.sensitivity { " --sensitivity" } else { "" };
+        Some(format!("tidegate reproduce{what}{quick}{sensitivity}"))
+    }
+
+    /// Scenarios that the results do not contain: (name of a file in the bundle, content).
+    pub(super) fn scenarios(&self) -> Result<Vec<(String, String)>, Error> {
+        let Kind::Reproduction(ReproductionManifest { reproduce: inputs, .. }) = &self.kind else {
+            return Ok(Vec::new());
+        };
+        let files = scenarios(inputs.what.as_deref(), inputs.quick)?.into_iter();
+        Ok(files.map(|(name, text)| (format!("{SCENARIOS}/{name}"), text)).collect())
     }
 }
 

@@ -16,6 +16,7 @@ mod phase;
 mod planned;
 mod record;
 mod registry;
+mod scenarios;
 mod sensitivity;
 mod tables;
 
@@ -55,6 +56,7 @@ use jobs::{Jobs, calibrate, forecast, kept, make};
 use judge::{Measured, Varied};
 use record::Record;
 use registry::{Choice, Fact, Figure};
+pub(crate) use scenarios::{scenarios, seeds};
 pub use sensitivity::{Alternative, Sensitivity};
 #[cfg(test)]
 pub(crate) use sensitivity::{markdown as sensitivity_markdown, recorded};
