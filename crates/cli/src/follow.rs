@@ -56,15 +56,20 @@ fn answer(mut stream: &TcpStream, folders: &[PathBuf]) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
     BufReader::new(io::Read::take(stream, LINE_MAX)).read_line(&mut line)?;
-    let (status, kind, body) = match line.split(' ').collect::<Vec<_>>()[..] {
-        ["GET", "/", _] => ("200 OK", "text/html", workbench::live_page(folders)),
-        ["GET", "/live.json", _] => ("200 OK", "application/json", workbench::live_state(folders)),
+    let words: Vec<&str> = line.split(' ').collect();
+    let (status, kind, body) = match words[..] {
+        ["GET" | "HEAD", "/", _] => ("200 OK", "text/html", workbench::live_page(folders)),
+        ["GET" | "HEAD", "/live.json", _] => {
+            ("200 OK", "application/json", workbench::live_state(folders))
+        }
         _ => ("404 Not Found", "text/plain", "only / and /live.json exist\n".to_owned()),
     };
     write!(
         stream,
         "HTTP/1.1 {status}\r\nContent-Type: {kind}; charset=utf-8\r\nContent-Length: {}\r\n\
-         Cache-Control: no-store\r\nConnection: close\r\n\r\n{body}",
-        body.len()
+         Cache-Control: no-store\r\nConnection: close\r\n\r\n{}",
+        body.len(),
+        // The answer to HEAD is that to GET without the body.
+        if words[0] == "HEAD" { "" } else { &body }
     )
 }
