@@ -10,6 +10,10 @@ use tidegate_workbench::{Progress, Step};
 use crate::options::Verbosity;
 use crate::{format, print_stderr};
 
+/// Share of the work from which the remaining time is estimated. Earlier estimates extrapolate the
+/// start of a run, whose network is still empty.
+const ESTIMATED_FROM: f64 = 0.05;
+
 /// Resolution of a bar.
 const STEPS: u64 = 1000;
 
@@ -46,10 +50,7 @@ impl Bars {
         };
         let Some(bar) = bars.get(number) else { return };
         bar.set_position((progress.share() * STEPS as f64) as u64);
-        let left = progress
-            .left()
-            .map(|left| format!(", {} left", format::clock(left)))
-            .unwrap_or_default();
+        let left = time_left(progress.share(), progress.left());
         bar.set_message(format!(
             "{:.0} % of {}, {:.1} M packet-hops/s{left}",
             progress.share() * 100.0,
@@ -149,12 +150,18 @@ impl Total {
 fn line(share: f64, (done, all): (usize, usize), elapsed: Duration) -> String {
     let left = elapsed.as_secs_f64() * (1.0 - share) / share;
     let left = Duration::try_from_secs_f64(left).ok().filter(|_| share < 1.0);
-    let left = left.map_or_else(String::new, |left| format!(", {} left", format::clock(left)));
+    let left = time_left(share, left);
     let done = match all {
         1 => format!("{:.0} %", share * 100.0),
         _ => format!("{done} of {all} runs"),
     };
     format!("{done}, {}{left}", format::clock(elapsed))
+}
+
+/// `, 2:10 left`; empty without an estimate, or if too little is done for one.
+fn time_left(share: f64, left: Option<Duration>) -> String {
+    let left = left.filter(|_| share >= ESTIMATED_FROM);
+    left.map_or_else(String::new, |left| format!(", {} left", format::clock(left)))
 }
 
 #[cfg(test)]
@@ -168,5 +175,7 @@ mod tests {
         assert_eq!(line(0.5, 3, 8), "3 of 8 runs, 1:00, 1:00 left");
         assert_eq!(line(1.0, 8, 8), "8 of 8 runs, 1:00");
         assert_eq!(line(0.0, 0, 8), "0 of 8 runs, 1:00", "no estimate");
+        assert_eq!(line(0.02, 0, 1), "2 %, 1:00", "too early for an estimate");
+        assert_eq!(time_left(0.02, Some(Duration::ZERO)), "");
     }
 }
