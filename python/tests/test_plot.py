@@ -168,6 +168,15 @@ def test_protocols_differ_in_grey() -> None:
     known = plot.looks(list(cards()))
     assert len({(look.marker, str(look.dash)) for look in known}) == len(known)
     assert all(one.marker in plot._MARKERS for one in tidegate.protocols())
+    own = set(plot._MARKERS.values())
+    assert not own & set(plot._SPARE_MARKERS)
+    # Points without lines have no dashes.
+    alike = plot.looks(["dctcp", "dctcp-rate", "eqds", "hpcc"])
+    assert len({look.marker for look in alike}) < len(alike)
+    points = plot.apart(alike)
+    assert len({look.marker for look in points}) == len(points)
+    assert points[0] == alike[0] and points[-1].marker == alike[-1].marker
+    assert len({look.marker for look in plot.apart(known[:15])}) == 15
 
 
 def test_mixed_labels_warning(scenario: dict[str, Any]) -> None:

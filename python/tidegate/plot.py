@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, ParamSpec, TypeAlias
 
 from tidegate import _colors, _native
@@ -78,6 +78,8 @@ _MARKERS = {
     "star": "*",
     "x": "X",
 }
+_SPARE_MARKERS = ("p", "<", "H", ">", "d", "h", "8")
+"""Markers that no protocol has."""
 _DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (7, 1.5)))
 _DASH_NAMES = ("solid", "dash", "dot")
 """Names in the catalog, in the order of `_DASHES`."""
@@ -131,6 +133,21 @@ def looks(names: Sequence[str]) -> list[Look]:
             color, marker, dash = palette[i % len(palette)], "o", 0
         dash = (dash + earlier) % len(_DASHES)
         found.append(Look(_colors.on_white(color, earlier), marker, _DASHES[dash]))
+    return found
+
+
+def apart(known: Sequence[Look]) -> list[Look]:
+    """Return looks with different markers, as far as there are enough.
+
+    Points without lines have no dashes: without colours, only markers distinguish them.
+    """
+    own = {look.marker for look in known}
+    spare = iter([one for one in (*_SPARE_MARKERS, *_MARKERS.values()) if one not in own])
+    found: list[Look] = []
+    for look in known:
+        is_taken = any(other.marker == look.marker for other in found)
+        marker = next(spare, look.marker) if is_taken else look.marker
+        found.append(replace(look, marker=marker))
     return found
 
 
@@ -569,7 +586,7 @@ def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -
     all_metrics = [run.metrics for run in of.runs]
     protocols = [run.protocol for run in of.runs]
     found: list[Metric] = []
-    for at, (run, look) in enumerate(zip(of.runs, looks(protocols), strict=True)):
+    for at, (run, look) in enumerate(zip(of.runs, apart(looks(protocols)), strict=True)):
         for one in _one_label(all_metrics, run.metrics, name, label):
             found.append(one)
             low, high = _interval([one])
