@@ -60,7 +60,9 @@ fn address_keeps_filters() {
 const CHOOSE: &str = r##"() => {
   const choose = (name, text) => {
     const select = document.querySelector(`.sweep select[name="${name}"]`);
-    select.selectedIndex = [...select.options].findIndex((option) => option.text === text);
+    // Options show words; their titles are names of columns.
+    select.selectedIndex = [...select.options]
+      .findIndex((option) => (option.title || option.text) === text);
     select.dispatchEvent(new Event("change"));
   };
   choose("metric", "fct_p99_us");
@@ -71,7 +73,8 @@ const CHOOSE: &str = r##"() => {
   document.querySelector('.sweep input[name="log y"]').click();
 }"##;
 const CHOSEN: &str = r##"() => [...document.querySelectorAll(".sweep .controls select")]
-    .map((select) => [select.name, select.selectedOptions[0].text])
+    .map((select) => [select.name, select.selectedOptions[0]])
+    .map(([name, option]) => [name, option.title || option.text])
     .concat([["log y", document.querySelector('.sweep input[name="log y"]').checked]])"##;
 
 #[test]

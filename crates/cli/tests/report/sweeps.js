@@ -15,7 +15,9 @@ async () => {
   const control = (name) => at.querySelector(`.controls [name="${name}"]`);
   const choose = (name, text) => {
     const select = control(name);
-    select.selectedIndex = [...select.options].findIndex((option) => option.textContent === text);
+    // Options show words; their titles are names of columns.
+    select.selectedIndex = [...select.options]
+      .findIndex((option) => (option.title || option.text) === text);
     select.dispatchEvent(new Event("change"));
   };
   const rows = () =>
@@ -45,6 +47,8 @@ async () => {
   observed.hidden = [observed.rows, rows()];
   box.click();
 
+  const heads = [...at.querySelectorAll("th[title]")].map((th) => [th.textContent, th.title]);
+  observed.words = { heads, metric: control("metric").selectedOptions[0].text };
   choose("metric", "goodput_mean_gbps");
   const labels = [...control("label").options].map((option) => option.textContent);
   observed.goodput = {

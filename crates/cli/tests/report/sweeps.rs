@@ -108,6 +108,15 @@ fn sweep_explorer() {
     let sorted = numbers(&observed["sorted"]);
     assert!(sorted.windows(2).all(|pair| pair[0] <= pair[1]), "{sorted:?}");
 
+    // Selectors and heads have the words of axes; titles are the columns.
+    assert_eq!(observed["words"]["metric"], "slowdown, 99th percentile");
+    let heads = [
+        ["load of short", "traffic.short.load"],
+        ["spines", "fabric.spines"],
+        ["protocol", "transport.protocol"],
+    ];
+    assert_eq!(observed["words"]["heads"], json!(heads));
+
     // Another metric has two labels: one is selected, the other can be.
     assert_eq!(
         observed["goodput"]["title"],

@@ -86,6 +86,14 @@ const withUnit = ({ title, unit }) => {
   return title + (unit ? ` (${names[unit] ?? unit})` : "");
 };
 
+// Words for a metric or a dimension, with its name if another one has the same words. The values of
+// dimensions have their units.
+const wordsOf = (all, one) => {
+  const words = (of) => (of.cells ? withUnit(of) : of.title);
+  return all.some((other) => other !== one && words(other) === words(one))
+    ? `${words(one)}: ${one.name}` : words(one);
+};
+
 // The dimension of lines. Without one, protocols on the x axis have one line each, in their
 // colours.
 const linesBy = (sweep, view) =>
@@ -178,12 +186,13 @@ const tableOf = (sweep, view) => {
   const columns = view.varying.map((d) => sweep.dimensions[d]);
   const unit = view.metric.unit ? ` ${view.metric.unit}` : "";
   const heads = [
-    ...columns.map((of) => [of.name, of.numbers.length > 0]),
+    ...columns.map((of) => [wordsOf(sweep.dimensions, of), of.numbers.length > 0, of.name]),
     [`mean${unit}`, true], ["±", true], ["least", true], ["most", true], ["seeds", true],
     ...(sweep.baseline ? [[`from ${sweep.baseline}`, true], ["±", true], ["p (Holm)", true]] : []),
   ];
   const head = make("tr", {},
-    ...heads.map(([name, number]) => make("th", { class: number ? "n" : null }, name)));
+    ...heads.map(([text, number, title]) =>
+      make("th", { class: number ? "n" : null, title: title ?? null }, text)));
   const number = (value, text) =>
     make("td", { class: "n", "data-number": value }, text ?? digits(value));
   const row = (cell) => {
@@ -281,13 +290,15 @@ const explore = (at, sweep, number) => {
   const choice = { metric: Math.max(favourites.find((i) => i >= 0) ?? 0, 0), kept: new Map() };
   recallChoice(number, sweep, choice);
 
-  const select = (name, options, value, act) => {
+  // Options are [value, text, name of a column]; the name of a select may be a column, too.
+  const select = (name, options, value, act, text = name) => {
     const input = make("select", { name, onchange: () => {
       act(input.value === "" ? null : Number(input.value));
       show(true);
-    } }, ...options.map(([key, text]) => make("option", { value: key ?? "" }, text)));
+    } }, ...options.map(([key, shown, title]) =>
+      make("option", { value: key ?? "", title: title ?? null }, shown)));
     input.value = value ?? "";
-    controls.append(make("label", {}, `${name} `, input));
+    controls.append(make("label", { title: text === name ? null : name }, `${text} `, input));
   };
   const tick = (name, key, value, possible) => {
     const input = make("input", { type: "checkbox", name, onchange: () => {
@@ -310,12 +321,15 @@ const explore = (at, sweep, number) => {
     view.logY = canY && (choice.logY ?? spansDecades(view.chosen));
     const focus = document.activeElement?.name;
     controls.replaceChildren();
-    select("metric", sweep.metrics.map((m, i) => [i, m.name]), choice.metric, (i) => {
+    const { metrics, dimensions } = sweep;
+    const quantities = metrics.map((m, i) => [i, wordsOf(metrics, m), m.name]);
+    select("metric", quantities, choice.metric, (i) => {
       choice.metric = i;
       choice.logY = undefined;
     });
     if (x) {
-      const name = (d) => [d, sweep.dimensions[d].name];
+      const words = (d) => wordsOf(dimensions, dimensions[d]);
+      const name = (d) => [d, words(d), dimensions[d].name];
       const others = (...taken) => view.varying.filter((d) => !taken.includes(d)).map(name);
       select("x", view.varying.map(name), view.x, (d) => {
         Object.assign(choice, { x: d, logX: undefined });
@@ -333,7 +347,7 @@ const explore = (at, sweep, number) => {
         const values = distinctOf(view.cells, d).map((value) => [value, of.values[value]]);
         select(of.name, [[null, "all"], ...values], view.kept.get(d), (value) => {
           choice.kept.set(d, value);
-        });
+        }, words(d));
       }
       tick("log x", "logX", view.logX, canX);
       tick("log y", "logY", view.logY, canY);
