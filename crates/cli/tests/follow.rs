@@ -31,8 +31,12 @@ impl Server {
     }
 
     fn get(&self, path: &str) -> String {
+        self.ask("GET", path)
+    }
+
+    fn ask(&self, method: &str, path: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).unwrap();
+        write!(stream, "{method} {path} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
@@ -83,7 +87,10 @@ fn serve_follows_a_run() {
     }
     let gbps = later["goodput_gbps"][points - 1].as_f64().unwrap();
     assert!((50.0..100.0).contains(&gbps), "{gbps} Gbit/s over a link of 100");
-    assert!(server.get("/").contains("id=\"goodput\""));
+    let page = server.get("/");
+    assert!(page.contains("id=\"goodput\""));
+    let (head, body) = page.split_once("\r\n\r\n").unwrap();
+    assert!(!body.is_empty() && server.ask("HEAD", "/") == format!("{head}\r\n\r\n"));
     assert!(files(Path::new(&out)).contains(&"live.json".to_owned()));
     assert_eq!(interrupt(&mut run), Some(130));
     assert_eq!(files(Path::new(&out)), Vec::<String>::new(), "the run left files");
