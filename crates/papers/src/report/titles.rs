@@ -87,7 +87,9 @@ fn without_seeds(runs: &[Run], packets: &[String], folders: &[String]) -> Vec<St
             alike.iter().all(|&j| Path::new(&folders[j]).iter().any(|other| other == *part))
         };
         let parts: PathBuf = Path::new(first).iter().filter(is_shared).collect();
-        if parts.as_os_str().is_empty() { first.clone() } else { parts.display().to_string() }
+        // The title already begins with the protocol, after which folders of comparisons are named.
+        let own: PathBuf = parts.iter().filter(|part| **part != *runs[i].title).collect();
+        if parts.as_os_str().is_empty() { first.clone() } else { own.display().to_string() }
     };
     (0..runs.len()).map(shared).collect()
 }
@@ -161,9 +163,10 @@ mod tests {
         };
         let (groups, titles) = named(["at/cmp/seed-1/swift", "at/cmp/seed-2/swift"], [1, 2]);
         assert_eq!(groups, [vec![0], vec![1, 2]]);
-        assert_eq!(titles, ["swift, r1", "swift, cmp/swift, seed 1", "swift, cmp/swift, seed 2"]);
-        let (groups, _) = named(["at/r2", "at/r3"], [1, 2]);
+        assert_eq!(titles, ["swift, r1", "swift, cmp, seed 1", "swift, cmp, seed 2"]);
+        let (groups, titles) = named(["at/r2", "at/r3"], [1, 2]);
         assert_eq!(groups, [vec![0], vec![1, 2]]);
+        assert_eq!(titles, ["swift, r1", "swift, r2, seed 1", "swift, r2, seed 2"]);
         // Equal seeds: the runs differ in something that scenarios do not contain.
         let (groups, titles) = named(["at/old", "at/new"], [1, 1]);
         assert_eq!(groups, [vec![0], vec![1], vec![2]]);
