@@ -1,6 +1,6 @@
 //! The layout of a page: the order of its sections, and the columns of plots by width.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{CHECKS, FLOWS, comparison_of, report, start};
 use crate::common::Place;
@@ -9,6 +9,15 @@ use crate::common::Place;
 const COLUMNS: &str = r##"() => new Set([...document.querySelectorAll(".plots > figure")]
     .filter((figure) => !figure.hidden)
     .map((figure) => Math.round(figure.getBoundingClientRect().left))).size"##;
+
+/// Returns the number of long texts that need scrolling sideways, and the position of the names of
+/// runs.
+const NARROW: &str = r##"() => {
+  const texts = [...document.querySelectorAll(".stacked td:last-child")];
+  const hidden = texts.filter((cell) => cell.getBoundingClientRect().right > innerWidth);
+  const name = document.querySelector("section > .wide td:first-child");
+  return [texts.length > 0, hidden.length, getComputedStyle(name).position];
+}"##;
 
 #[test]
 fn results_come_before_settings() {
@@ -43,5 +52,8 @@ fn plots_fit_all_widths() {
         let faults = browser.ask(CHECKS, "screen")["faults"].clone();
         assert_eq!(faults, Value::Array(Vec::new()), "{width} pixels");
         assert_eq!(browser.ask(COLUMNS, ""), columns, "{width} pixels");
+        if width == 360 {
+            assert_eq!(browser.ask(NARROW, ""), json!([true, 0, "sticky"]));
+        }
     }
 }

@@ -108,7 +108,7 @@ fn claim_table(paper: &PaperText, has_values: bool, claims: &[&ClaimResult]) -> 
             marked_up_line(&readable(&worded(&claim.why, &paper.source))),
         ])
     });
-    format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+    format!("<div class=\"claims stacked\">{}</div>", table(&titles, rows))
 }
 
 #[cfg(test)]

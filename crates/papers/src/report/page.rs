@@ -208,7 +208,8 @@ fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
             vec![escaped(key), escaped(value), runs_named(&titles)].into()
         })
     });
-    let mut html = table(&[("key", false), ("value", false), ("runs", false)], rows);
+    let table = table(&[("key", false), ("value", false), ("runs", false)], rows);
+    let mut html = format!("<div class=\"stacked\">{table}</div>\n");
     if more > 0 {
         html.push_str(&note(&format!("And {more} more keys: see the manifests.")));
     }

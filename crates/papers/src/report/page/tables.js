@@ -37,4 +37,13 @@ const beginTable = (table) => {
   });
 };
 
-const beginTables = () => document.querySelectorAll("main .wide > table").forEach(beginTable);
+// Titles of numbers, which a narrow screen shows beside them: there, cells are below each other.
+const nameNumbers = (table) => {
+  const heads = [...table.tHead.rows[0].cells].map((head) => head.textContent);
+  for (const cell of table.querySelectorAll("td.n")) cell.dataset.of = heads[cell.cellIndex];
+};
+
+const beginTables = () => {
+  document.querySelectorAll("main .wide > table").forEach(beginTable);
+  document.querySelectorAll("main .stacked table").forEach(nameNumbers);
+};
