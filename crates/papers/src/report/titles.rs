@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn seeds_beside_another_scenario_are_one_configuration() {
+    fn seeds_beside_another_scenario_are_grouped() {
         let run = |folder: &str, seed: u64, fabric: serde_json::Value| Run {
             kind: "swift".to_owned(),
             title: "swift".to_owned(),
