@@ -173,10 +173,10 @@ def test_protocols_differ_in_grey() -> None:
     # Points without lines have no dashes.
     alike = plot.looks(["dctcp", "dctcp-rate", "eqds", "hpcc"])
     assert len({look.marker for look in alike}) < len(alike)
-    points = plot.apart(alike)
+    points = plot._apart(alike)
     assert len({look.marker for look in points}) == len(points)
     assert points[0] == alike[0] and points[-1].marker == alike[-1].marker
-    assert len({look.marker for look in plot.apart(known[:15])}) == 15
+    assert len({look.marker for look in plot._apart(known[:15])}) == 15
 
 
 def test_mixed_labels_warning(scenario: dict[str, Any]) -> None:

@@ -136,7 +136,7 @@ def looks(names: Sequence[str]) -> list[Look]:
     return found
 
 
-def apart(known: Sequence[Look]) -> list[Look]:
+def _apart(known: Sequence[Look]) -> list[Look]:
     """Return looks with different markers, as far as there are enough.
 
     Points without lines have no dashes: without colours, only markers distinguish them.
@@ -586,7 +586,7 @@ def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -
     all_metrics = [run.metrics for run in of.runs]
     protocols = [run.protocol for run in of.runs]
     found: list[Metric] = []
-    for at, (run, look) in enumerate(zip(of.runs, apart(looks(protocols)), strict=True)):
+    for at, (run, look) in enumerate(zip(of.runs, _apart(looks(protocols)), strict=True)):
         for one in _one_label(all_metrics, run.metrics, name, label):
             found.append(one)
             low, high = _interval([one])
