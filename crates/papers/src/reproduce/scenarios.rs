@@ -39,7 +39,8 @@ pub(crate) fn scenarios(
 /// The name of a run with characters that every file system allows.
 fn file_name(run: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
-    run.chars().map(|letter| if is_plain(letter) { letter } else { '-' }).collect()
+    let words = run.split(|letter| !is_plain(letter)).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]
@@ -56,6 +57,7 @@ mod tests {
             let again: serde_json::Value = serde_json::from_str(text).unwrap();
             assert_eq!(tidegate_scenario::resolved(&plan), again["scenario"], "{name}");
         }
+        assert!(files.iter().any(|(name, _)| name == "poseidon/1/m-0.01.json"));
         let names: BTreeSet<_> = files.iter().map(|(name, _)| name).collect();
         assert_eq!(names.len(), files.len());
     }
