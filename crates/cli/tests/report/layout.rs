@@ -10,13 +10,14 @@ const COLUMNS: &str = r##"() => new Set([...document.querySelectorAll(".plots > 
     .filter((figure) => !figure.hidden)
     .map((figure) => Math.round(figure.getBoundingClientRect().left))).size"##;
 
-/// Returns the number of long texts that need scrolling sideways, and the position of the names of
-/// runs.
+/// Returns whether there are long texts, how many of them are out of view, and the position and
+/// legibility of the names of runs.
 const NARROW: &str = r##"() => {
   const texts = [...document.querySelectorAll(".stacked td:last-child")];
   const hidden = texts.filter((cell) => cell.getBoundingClientRect().right > innerWidth);
   const name = document.querySelector("section > .wide td:first-child");
-  return [texts.length > 0, hidden.length, getComputedStyle(name).position];
+  const isLegible = name.clientWidth > 50;
+  return [texts.length > 0, hidden.length, getComputedStyle(name).position, isLegible];
 }"##;
 
 #[test]
@@ -53,7 +54,7 @@ fn plots_fit_all_widths() {
         assert_eq!(faults, Value::Array(Vec::new()), "{width} pixels");
         assert_eq!(browser.ask(COLUMNS, ""), columns, "{width} pixels");
         if width == 360 {
-            assert_eq!(browser.ask(NARROW, ""), json!([true, 0, "sticky"]));
+            assert_eq!(browser.ask(NARROW, ""), json!([true, 0, "sticky", true]));
         }
     }
 }
