@@ -7,7 +7,7 @@ mod repeat;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -20,7 +20,7 @@ use zip::{ZipArchive, ZipWriter};
 
 pub use repeat::RepeatOptions;
 
-use crate::report::report;
+use crate::report::{is_archive, report};
 use inputs::{Inputs, MANIFEST};
 use repeat::{Place, Repeatable};
 
@@ -35,8 +35,6 @@ const COMMAND: &str = "tidegate verify ";
 const ADDRESS: &str = env!("CARGO_PKG_REPOSITORY");
 /// The folder into which an archive is unpacked.
 const BUNDLE: &str = "bundle";
-/// The first bytes of a ZIP archive with files.
-const ARCHIVE_START: [u8; 4] = *b"PK\x03\x04";
 /// The size from which a file in a ZIP archive needs another format.
 const LARGE: u64 = u32::MAX as u64;
 
@@ -287,13 +285,6 @@ fn below(root: &Path, folder: &Path) -> io::Result<Vec<PathBuf>> {
     }
     all.sort();
     Ok(all)
-}
-
-/// Whether a file starts as a ZIP archive with files does.
-pub(crate) fn is_archive(path: &Path) -> bool {
-    let mut start = [0; ARCHIVE_START.len()];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut start));
-    read.is_ok() && start == ARCHIVE_START
 }
 
 /// Unpacks an archive into a folder. No entry is written outside it.

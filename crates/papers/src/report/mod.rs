@@ -32,6 +32,7 @@ mod workload;
 
 pub(crate) use figures::drawing_hash;
 pub use figures::{FigureScheme, FigureWidth, write_pdf, write_svg};
+pub(crate) use files::is_archive;
 pub use live::{live_page, live_state};
 pub use workload::{completions_page, workload_page};
 
@@ -40,7 +41,6 @@ use std::path::{Path, PathBuf};
 
 use tidegate_results::Partial;
 
-use crate::bundle::is_archive;
 use crate::reproduce::Reproduction;
 use data::Data;
 use means::Means;
