@@ -284,7 +284,11 @@ mod tests {
             let Some(found) = found.filter(|kept| !kept.drawn.is_empty()) else { continue };
             let is_its = |claim: &&ClaimResult| claim.figure == figure.name;
             let claims: Vec<&ClaimResult> = kept.claims.iter().filter(is_its).collect();
-            let counts = if claims.is_empty() { "No claims".to_owned() } else { verdicts(&claims) };
+            let counts = if claims.is_empty() {
+                "No statement of a paper".to_owned()
+            } else {
+                verdicts(&claims)
+            };
             let scenarios = figure.scenarios(paper).into_iter();
             let scenarios: Vec<String> = scenarios
                 .map(|name| format!("[`{name}.toml`](../../scenarios/{name}.toml)"))
