@@ -338,6 +338,7 @@ mod tests {
             is_part: false,
             text: "it is so".to_owned(),
             paper_value: Some(paper_value),
+            accepted: String::new(),
             derived,
             own: false,
             measured: Some(2.0),

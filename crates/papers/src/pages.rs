@@ -16,8 +16,8 @@ use crate::markdown;
 use crate::plot::{Plot, short};
 use crate::report::{Found, drawing_hash, read_reproduction};
 use crate::reproduce::{
-    ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State, beside_name,
-    figure_key, papers,
+    Claim, ClaimResult, Document, Drawn, FIGURES, FigureText, Paper, PaperText, SEEDS, State,
+    beside_name, figure_key, papers,
 };
 use tidegate_runs::Error;
 use tidegate_runs::destination::{DOCUMENTS, PLOTS};
@@ -168,19 +168,20 @@ impl Kept {
             }
         });
         let text = PaperText { figures: figures.collect(), ..PaperText::of(paper) };
-        let headlines: BTreeSet<&str> = paper
-            .figures
-            .iter()
-            .flat_map(|figure| &figure.claims)
-            .filter(|claim| claim.headline)
-            .map(|claim| claim.name.as_str())
-            .collect();
         let claims: Vec<ClaimResult> = self
             .claims
             .iter()
-            .map(|claim| ClaimResult {
-                is_headline: headlines.contains(claim.claim.as_str()),
-                ..claim.clone()
+            .map(|result| {
+                let figure = paper.figures.iter().find(|figure| figure.name == result.figure);
+                let mut claims = figure.into_iter().flat_map(|figure| &figure.claims);
+                let claim = claims.find(|claim| claim.name == result.claim);
+                // A result of another version may have been judged with other bounds.
+                let current = claim.filter(|_| !outdated.contains(result.figure.as_str()));
+                ClaimResult {
+                    is_headline: claim.is_some_and(|claim| claim.headline),
+                    accepted: current.map_or_else(String::new, Claim::accepted_text),
+                    ..result.clone()
+                }
             })
             .collect();
         let pictures = |figure: &FigureText| {
@@ -217,7 +218,7 @@ mod tests {
 
     use super::*;
     use crate::reproduce::{
-        Claim, Verdict, image, lengths, outside, recorded, sensitivity_markdown, shared_papers,
+        Counts, Verdict, image, lengths, outside, recorded, sensitivity_markdown, shared_papers,
         verdicts,
     };
 
@@ -363,6 +364,36 @@ mod tests {
         }
         check(&documents().join("gallery.md"), &markdown::document(&all));
         assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
+    }
+
+    /// The verdicts at the head of a page are those that its totals count.
+    #[test]
+    fn headlines_have_the_verdicts_that_totals_count() {
+        let mut rows = 0;
+        for paper in shared_papers() {
+            let kept = Kept::read(&documents().join(&paper.name)).unwrap();
+            let page = kept.page(paper).unwrap();
+            for claim in paper.figures.iter().flat_map(|figure| &figure.claims) {
+                let result = kept.claims.iter().find(|result| result.claim == claim.name);
+                let Some(result) = result.filter(|_| claim.headline) else { continue };
+                let cell = format!("({}, figure {}) |", result.claim, result.figure);
+                let row = page.lines().find(|line| line.contains(&cell)).expect(&cell);
+                let is_its = |other: &&ClaimResult| other.sentence == result.sentence;
+                let sentence: Vec<_> = kept.claims.iter().filter(is_its).cloned().collect();
+                let counts = Counts::of(&sentence);
+                let is_number = result.paper_value.is_some() && !result.derived;
+                let count = if is_number { counts.numbers } else { counts.others };
+                let is_counted = match row.split("**").nth(1).unwrap() {
+                    "reproduced" => count.reproduced,
+                    "conditional" => count.conditional,
+                    "direction" => count.direction,
+                    _ => count.deviates,
+                };
+                assert_eq!((count.all, is_counted), (1, 1), "{}: {row}", paper.name);
+                rows += 1;
+            }
+        }
+        assert!(rows > 60, "{rows} headlines");
     }
 
     /// A note is part of the results, so a note that changes has to be published again.

@@ -7,7 +7,7 @@ use super::html::{Row, figures, section, table};
 use super::markup::{NONE, escaped, marked_up, marked_up_line};
 use crate::reproduce::{
     ClaimResult, Counts, DERIVED, PaperText, Picture, VERDICTS, beside_name, beside_paper,
-    has_values, measured, paper_value, papers as registered, source_of, values, worded,
+    counting, has_values, measured, paper_value, papers as registered, source_of, values, worded,
 };
 use crate::units::readable;
 
@@ -78,10 +78,10 @@ fn totals(claims: &[ClaimResult], source: &str) -> String {
     let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
     let _ = writeln!(
         html,
-        "of {} claims</p>\n<p>{} Several readings of a sentence count once here, and so do its \
-         parts. {} {derived}</p>",
+        "of {} claims</p>\n<p>{} {} {} {derived}</p>",
         claims.len(),
         Counts::of(claims).named(source),
+        counting(claims),
         values(seeds),
     );
     html
@@ -126,6 +126,7 @@ mod tests {
             is_part: false,
             text: "it is so".to_owned(),
             paper_value: Some(1.0),
+            accepted: String::new(),
             derived,
             own: false,
             measured: Some(2.0),

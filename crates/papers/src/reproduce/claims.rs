@@ -28,6 +28,9 @@ pub struct ClaimResult {
     pub text: String,
     /// The paper's value; null if it gives no number.
     pub paper_value: Option<f64>,
+    /// Values that reproduce the claim, with the unit; empty if the claim was read from a file.
+    #[serde(skip)]
+    pub accepted: String,
     /// Whether the value is not printed in the paper but follows from its words.
     #[serde(default)]
     pub derived: bool,
@@ -89,6 +92,7 @@ impl ClaimResult {
             is_part: claim.part_of.is_some(),
             text: claim.text.clone(),
             paper_value: claim.paper,
+            accepted: claim.accepted_text(),
             derived: claim.derived,
             own: claim.own,
             measured: chosen.value,
@@ -127,6 +131,85 @@ impl From<Seeds> for (u64, Option<f64>, Option<f64>) {
     }
 }
 
+/// Kind of a sentence, by which it is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A number of a paper.
+    Number,
+    /// A statement of a paper without a number.
+    Other,
+    /// A comparison that is no statement of a paper.
+    Own,
+}
+
+/// Identity of a sentence. Its numbers and its orderings count apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SentenceId<'a> {
+    kind: Kind,
+    paper: &'a str,
+    sentence: &'a str,
+    is_part: bool,
+}
+
+impl ClaimResult {
+    fn sentence_id(&self) -> SentenceId<'_> {
+        let kind = match self.paper_value {
+            _ if self.own => Kind::Own,
+            Some(_) if !self.derived => Kind::Number,
+            _ => Kind::Other,
+        };
+        let (paper, sentence) = (&self.paper, &self.sentence);
+        SentenceId { kind, paper, sentence, is_part: self.is_part }
+    }
+}
+
+/// The sentences that `claims` check, each with its readings or parts.
+fn sentences(claims: &[ClaimResult]) -> BTreeMap<SentenceId<'_>, Vec<&ClaimResult>> {
+    let mut sentences: BTreeMap<_, Vec<&ClaimResult>> = BTreeMap::new();
+    claims.iter().for_each(|claim| sentences.entry(claim.sentence_id()).or_default().push(claim));
+    sentences
+}
+
+/// The readings or parts of the sentence of `claim` among `claims`.
+pub(super) fn sentence_of<'a>(
+    claim: &ClaimResult,
+    claims: &[&'a ClaimResult],
+) -> Vec<&'a ClaimResult> {
+    let is_its = |other: &&ClaimResult| other.sentence_id() == claim.sentence_id();
+    claims.iter().copied().filter(is_its).collect()
+}
+
+/// The verdict on a sentence from those on its readings or parts.
+pub(super) fn verdict_on(sentence: &[&ClaimResult]) -> Verdict {
+    let verdicts: Vec<Verdict> = sentence.iter().map(|claim| claim.verdict).collect();
+    let is_part = sentence.first().is_some_and(|claim| claim.is_part);
+    if is_part { judge::of_parts(&verdicts) } else { judge::of_readings(&verdicts) }
+}
+
+/// How totals count several claims about one sentence; empty if there are none.
+pub(crate) fn counting(claims: &[ClaimResult]) -> String {
+    let sentences = sentences(claims);
+    let several = |are_parts: bool| {
+        sentences.iter().any(|(id, claims)| id.is_part == are_parts && claims.len() > 1)
+    };
+    let mut text = match sentences.len() {
+        all if all == claims.len() => String::new(),
+        1 => format!("{} claims check this sentence.", claims.len()),
+        all => format!("{} claims check these {all} sentences.", claims.len()),
+    };
+    if several(false) {
+        text.push_str(
+            " Several readings of a sentence count once: as reproduced if each of them is, as \
+             conditional if at least one is reproduced or conditional, as in direction if each of \
+             them is, and otherwise as deviating.",
+        );
+    }
+    if several(true) {
+        text.push_str(" Several parts of a sentence count once, by the worst part.");
+    }
+    text
+}
+
 /// Totals of the verdicts on sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -141,11 +224,16 @@ pub struct Counts {
 impl Counts {
     /// Totals of claims. Several readings or parts of one sentence count once.
     pub(crate) fn of(claims: &[ClaimResult]) -> Counts {
-        let (own, papers): (Vec<_>, Vec<_>) = claims.iter().partition(|claim| claim.own);
-        let (numbers, others): (Vec<_>, Vec<_>) =
-            papers.into_iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
-        let [numbers, others, own] = [numbers, others, own].map(|claims| Count::of(&claims));
-        Counts { numbers, others, own }
+        let mut counts = Counts::default();
+        for (id, sentence) in sentences(claims) {
+            let count = match id.kind {
+                Kind::Number => &mut counts.numbers,
+                Kind::Other => &mut counts.others,
+                Kind::Own => &mut counts.own,
+            };
+            count.add(verdict_on(&sentence));
+        }
+        counts
     }
 
     /// The totals in sentences. `source` states the numbers.
@@ -198,23 +286,14 @@ impl Count {
         format!("{} {}", self.all, if self.all == 1 { one } else { several })
     }
 
-    fn of(claims: &[&ClaimResult]) -> Count {
-        let mut sentences: BTreeMap<_, Vec<Verdict>> = BTreeMap::new();
-        for claim in claims {
-            let sentence = (&claim.paper, &claim.sentence, claim.is_part);
-            sentences.entry(sentence).or_default().push(claim.verdict);
+    fn add(&mut self, verdict: Verdict) {
+        self.all += 1;
+        match verdict {
+            Verdict::Reproduced => self.reproduced += 1,
+            Verdict::Conditional => self.conditional += 1,
+            Verdict::Direction => self.direction += 1,
+            Verdict::Deviates => self.deviates += 1,
         }
-        let mut count = Count { all: sentences.len(), ..Count::default() };
-        for ((.., is_part), verdicts) in &sentences {
-            let judged = if *is_part { judge::of_parts } else { judge::of_readings };
-            match judged(verdicts) {
-                Verdict::Reproduced => count.reproduced += 1,
-                Verdict::Conditional => count.conditional += 1,
-                Verdict::Direction => count.direction += 1,
-                Verdict::Deviates => count.deviates += 1,
-            }
-        }
-        count
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use tidegate_runs::numbers::{digits, with_unit};
 
-use super::{ClaimResult, Counts, FigureText, PaperText, Seeds, Verdict};
+use super::claims::counting;
+use super::{ClaimResult, Counts, FigureText, PaperText, Seeds, Verdict, headlines};
 
 /// A reproduction as a document.
 pub(crate) struct Document<'a> {
@@ -125,29 +126,9 @@ impl Document<'_> {
                 text.push_str(&image(FIGURES, picture));
             }
         }
-        let headlines: Vec<&&ClaimResult> =
-            claims.iter().filter(|claim| claim.is_headline).collect();
+        let headlines = headlines::table(&claims, &paper.source);
         if !headlines.is_empty() {
-            let has_values = has_values(&claims);
-            let [head, rule] = values_head(&paper.source, has_values);
-            let _ = write!(
-                text,
-                "| claim |{head} measured | verdict | reason |\n|---|{rule}--:|---|---|\n",
-            );
-            for claim in headlines {
-                let _ = writeln!(
-                    text,
-                    "| {} ({}, figure {}) |{} {} | **{}** | {} |",
-                    claim.text,
-                    claim.claim,
-                    claim.figure,
-                    values_cell(claim, has_values),
-                    with_unit(claim.measured, &claim.unit),
-                    claim.verdict.name(),
-                    worded(&claim.short, &paper.source),
-                );
-            }
-            text.push('\n');
+            text.push_str(&headlines);
         } else if !claims.is_empty() {
             let names = VERDICTS.map(Verdict::name).join(" | ");
             let _ = write!(
@@ -254,13 +235,13 @@ pub(crate) fn has_values(claims: &[&ClaimResult]) -> bool {
 }
 
 /// Head and rule of the column with the values of the source; empty if it states none.
-fn values_head(source: &str, has_values: bool) -> [String; 2] {
+pub(super) fn values_head(source: &str, has_values: bool) -> [String; 2] {
     [format!(" {source} |"), "--:|".to_owned()]
         .map(|cell| if has_values { cell } else { String::new() })
 }
 
 /// The cell of a claim in this column.
-fn values_cell(claim: &ClaimResult, has_values: bool) -> String {
+pub(super) fn values_cell(claim: &ClaimResult, has_values: bool) -> String {
     if has_values { format!(" {} |", paper_value(claim)) } else { String::new() }
 }
 
@@ -324,11 +305,8 @@ fn legend(claims: &[ClaimResult], source: &str) -> String {
          * *Deviates*: none of these, or the control passes the same check, which it must fail.\n\n\
          {derived}"
     );
-    format!(
-        "{counts} Several readings of a sentence count once, and so do its parts, by the \
-         worst.\n\n{}",
-        folded("Meaning of the verdicts", &meaning),
-    )
+    let counts = format!("{counts} {}", counting(claims));
+    format!("{}\n\n{}", counts.trim_end(), folded("Meaning of the verdicts", &meaning))
 }
 
 impl Verdict {
@@ -365,7 +343,7 @@ pub(crate) fn paper_value(claim: &ClaimResult) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::Reproduction;
 
@@ -420,7 +398,8 @@ mod tests {
         assert!(page(&files).contains("<p>About all.</p>\n<p>P1 was otherwise.</p>"));
     }
 
-    fn claim(name: &str, verdict: Verdict, why: &str) -> ClaimResult {
+    /// A claim with the value 3; a headline if its name is A.
+    pub(in super::super) fn claim(name: &str, verdict: Verdict, why: &str) -> ClaimResult {
         ClaimResult {
             paper: "paper".to_owned(),
             figure: "1".to_owned(),
@@ -429,6 +408,7 @@ mod tests {
             is_part: false,
             text: "it is so".to_owned(),
             paper_value: Some(2.0),
+            accepted: "1 to 4 us".to_owned(),
             derived: false,
             own: false,
             measured: Some(3.0),
@@ -523,9 +503,10 @@ mod tests {
                         another version of the engine, of a protocol or of the scenario. \
                         `tidegate reproduce paper/2` measures again.\n\n\
                         ![the second](figures/second.svg)\n\n*the second*\n\n\
-                        | claim | paper | measured | verdict | reason |\n|---|--:|--:|---|---|\n\
-                        | it is so (A, figure 1) | 2 us | 3 us | **conditional** | depends on beta \
-                        |\n\nOf the 2 numbers";
+                        | claim | paper | accepted | measured | verdict | reason |\n\
+                        |---|--:|--:|--:|---|---|\n\
+                        | it is so (A, figure 1) | 2 us | 1 to 4 us | 3 us | **conditional** | \
+                        depends on beta |\n\nOf the 2 numbers";
         assert!(text.starts_with(expected), "{text}");
         assert!(text.contains("(figures/first.svg)\n\n*the first*\n\n![the second]"), "{text}");
         let text = markdown(&claims[1..]);

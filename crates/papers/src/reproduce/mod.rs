@@ -8,6 +8,7 @@ mod beside;
 mod claims;
 mod document;
 mod draw;
+mod headlines;
 mod jobs;
 mod judge;
 mod marks;
@@ -29,6 +30,7 @@ use tidegate_results::{ReproductionInputs, ReproductionManifest};
 use tidegate_sim::SEMANTICS;
 
 pub(crate) use beside::{VERDICTS, beside_name, beside_paper};
+pub(crate) use claims::counting;
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
 pub(crate) use document::{
@@ -46,8 +48,8 @@ pub(crate) use record::figure_key;
 pub(crate) use record::lengths;
 pub use registry::Verdict;
 #[cfg(test)]
-pub(crate) use registry::{Claim, shared_papers};
-pub(crate) use registry::{Paper, SEEDS, papers};
+pub(crate) use registry::shared_papers;
+pub(crate) use registry::{Claim, Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
 
 use crate::markdown;

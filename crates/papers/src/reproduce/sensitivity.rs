@@ -242,6 +242,7 @@ mod tests {
             is_part: false,
             text: String::new(),
             paper_value: None,
+            accepted: String::new(),
             derived: false,
             own: false,
             measured: Some(value),

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::query::{Pick, Query};
+use tidegate_runs::numbers::{digits, with_unit};
 
 /// A claim of the paper.
 #[derive(Clone, Debug, Deserialize)]
@@ -42,7 +43,8 @@ pub(crate) struct Claim {
     pub(crate) reproduced: Option<(f64, f64)>,
     /// Measured values in the paper's direction; by default from [`Claim::direction`].
     direction: Option<(f64, f64)>,
-    /// The control, under which the claim must fail; `None` for comparisons with another simulator.
+    /// The control, under which the claim must fail; `None` for comparisons with numbers
+    /// of another simulator, and for few other claims, which a test lists.
     pub(crate) control: Option<Control>,
     /// The reason for these bounds.
     pub(crate) tolerance: String,
@@ -317,6 +319,20 @@ impl Claim {
             _ => None,
         };
         self.direction.or_else(by_rule)
+    }
+
+    /// Values that reproduce the claim, in words.
+    pub(crate) fn accepted_text(&self) -> String {
+        match self.reproduced {
+            None => "none".to_owned(),
+            Some((least, most)) if most.is_infinite() => {
+                format!("at least {}", with_unit(Some(least), &self.unit))
+            }
+            Some((least, most)) if least == most => with_unit(Some(least), &self.unit),
+            Some((least, most)) => {
+                format!("{} to {}", digits(least), with_unit(Some(most), &self.unit))
+            }
+        }
     }
 
     /// All questions of the claim itself.
