@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Titles of the pages in the table, and their folders.
-const PAGES: [(&str, &str); 11] = [
+const PAGES: [(&str, &str); 12] = [
     ("Poseidon", "poseidon"),
     ("PowerTCP", "powertcp"),
     ("SIRD", "sird"),
@@ -17,6 +17,7 @@ const PAGES: [(&str, &str); 11] = [
     ("EQDS", "eqds"),
     ("Ultra Ethernet", "uet"),
     ("testbeds", "testbeds"),
+    ("kernel", "kernel"),
     ("authors", "authors"),
 ];
 
@@ -81,6 +82,83 @@ fn paper_counts_verdicts_of_pages() {
     } else {
         let now = &before[start..];
         assert!(now == rows, "paper/paper.md: UPDATE=1 cargo test --test main paper::\n{rows}");
+    }
+}
+
+/// Numbers that are compared with those of the simulators whose names begin with one of `of`.
+fn compared_with(page: &str, of: &[&str]) -> u32 {
+    let rows =
+        page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once("'s simulator: "));
+    let own = rows.filter(|(simulator, _)| of.contains(simulator));
+    own.map(|(_, row)| row.split(" | ").nth(1).unwrap().parse::<u32>().unwrap()).sum()
+}
+
+#[test]
+fn paper_counts_comparisons_of_the_page() {
+    let page = text("docs/papers/authors/reproduction.md");
+    let own = compared_with(&page, &["SIRD", "PowerTCP"]);
+    let consortium = compared_with(&page, &["Ultra Ethernet"]);
+    assert_eq!(own + consortium, counts(&page)[0]);
+    let paper = text("paper/paper.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    for expected in [
+        format!("{own} numbers of SIRD's and PowerTCP's own simulators,"),
+        format!("{consortium} of the Ultra Ethernet consortium's,"),
+    ] {
+        assert!(paper.contains(&expected), "paper/paper.md: {expected}");
+    }
+}
+
+/// Claims that the registry states one by one; comparisons with numbers of simulators have a table.
+#[test]
+fn paper_counts_claims_without_a_control() {
+    let mut without = Vec::new();
+    for folder in fs::read_dir(root("crates/papers/src/reproduce")).unwrap() {
+        let Ok(files) = fs::read_dir(folder.unwrap().path()) else { continue };
+        let paths = files.map(|file| file.unwrap().path());
+        for path in paths.filter(|path| path.extension().is_some_and(|kind| kind == "toml")) {
+            let registry = fs::read_to_string(&path).unwrap();
+            for claim in registry.split("\n[[claim]]\n").skip(1) {
+                let claim = claim.split("\n[[").next().unwrap();
+                let has = |start: &str| claim.lines().any(|line| line.starts_with(start));
+                if !has("control = ") && !has("[claim.control]") && !has("own = true") {
+                    let name = claim.lines().find_map(|line| line.strip_prefix("name = "));
+                    without.push(name.unwrap().trim_matches('"').to_owned());
+                }
+            }
+        }
+    }
+    without.sort();
+    assert_eq!(without, ["M7", "M8"]);
+    assert!(text("paper/paper.md").contains("All claims of papers but two have a control"));
+    assert!(text("docs/design/measures.md").contains("except M7 and M8 of Ultra"));
+    let page = text("docs/papers/uet/reproduction.md");
+    assert!(page.contains("M7 and M8 have no control."));
+}
+
+/// The README and the paper name the papers whose text was not available, as their pages do.
+#[test]
+fn sources_of_papers_are_stated() {
+    let (mut without, mut with) = (0, 0);
+    for (_, folder) in &PAGES[..9] {
+        let page = text(&format!("docs/papers/{folder}/reproduction.md"));
+        let page = page.split_whitespace().collect::<Vec<_>>().join(" ");
+        let is_unavailable = page.contains("text of the paper was not available");
+        // The page on Ultra Ethernet lists four papers.
+        match *folder {
+            "uet" => without += page.matches("(arXiv ").count(),
+            _ if is_unavailable => without += 1,
+            _ => with += 1,
+        }
+        let names_source = page.contains("The column \"source\" holds");
+        assert_eq!(names_source, is_unavailable || *folder == "uet", "{folder}");
+    }
+    assert_eq!((with, without), (5, 7));
+    for (name, with, without) in [
+        ("README.md", "The text of five papers was", "For seven others (dcPIM,"),
+        ("paper/paper.md", "The text of five papers was", "For seven others, values"),
+    ] {
+        let text = text(name).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(with) && text.contains(without), "{name}");
     }
 }
 
