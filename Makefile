@@ -29,7 +29,8 @@ help:
 	@echo "make dist    build the files of a release from the last commit, in dist (docs/releasing.md)"
 	@echo "make test-dist   test these files where nothing of the project is installed"
 	@echo "make bench   measure the engine"
-	@echo "make reproduction   reproduce all papers, with sensitivity analysis: three hours"
+	@echo "make reproduction   reproduce all papers but testbeds and kernel, with sensitivity analysis:"
+	@echo "             three hours"
 
 DEMO := cargo run --profile demo -q -p tidegate-cli --
 demo:
@@ -139,7 +140,8 @@ bench:
 
 # Figures and claims of the papers, with their sensitivity to unspecified settings: about three
 # hours on two idle cores. An interrupted run resumes from its cache. The measurements of alternatives are
-# recorded beside the registry, for runs without sensitivity analysis.
+# recorded beside the registry, for runs without sensitivity analysis. Live runs (testbeds, kernel)
+# are renewed by hand: docs/releasing.md.
 PAPERS := poseidon powertcp etalon homa dcpim sird ndp eqds uet authors beyond tide
 
 reproduction:

@@ -143,6 +143,19 @@ fn versions_and_addresses_are_the_same() {
     }
 }
 
+/// The date of a release is unknown before the release, and then the same in both files.
+#[test]
+fn changelog_and_citation_have_the_same_date() {
+    let (changelog, citation) = (text("CHANGELOG.md"), text("CITATION.cff"));
+    let heading = format!("\n## [{}] - ", value(citation.lines(), "version"));
+    let (_, rest) = changelog.split_once(&heading).unwrap_or_else(|| panic!("no {heading}"));
+    let date = rest.lines().next().unwrap();
+    let released = citation.lines().find_map(|line| line.strip_prefix("date-released: "));
+    assert_eq!(released.unwrap_or("unreleased").trim_matches('"'), date, "docs/releasing.md");
+    let is_second = changelog.contains("\n## [Unreleased]\n");
+    assert!(!is_second || date != "unreleased", "two sections of the changelog are unreleased");
+}
+
 /// The source distribution for Python contains the crates that the extension uses. These are needed
 /// besides: without the scenarios `reproduce` has no figures, without the manifest cargo stops.
 #[test]
@@ -164,4 +177,8 @@ fn workflows_call_the_same_commands_as_a_clone() {
         assert!(workflow.lines().any(|line| line.trim_start_matches([' ', '-']) == run), "{run}");
         assert!(workflow.contains(&format!("image: rust:{oldest}-")), "not compiler {oldest}");
     }
+    // Between releases, the files of a release are built and tested every week.
+    let release = text(".github/workflows/release.yml");
+    assert!(release.contains("\n  schedule:\n    - cron: "));
+    assert!(release.contains("run: python3 scripts/test_dist.py --twice\n"));
 }
