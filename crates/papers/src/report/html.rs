@@ -120,8 +120,8 @@ pub(crate) fn warnings(
 }
 
 /// A text as a warning of its own.
-pub(crate) fn alone(text: &String) -> Merged {
-    Merged { text: text.clone(), each: Vec::new() }
+pub(crate) fn alone(text: &str) -> Merged {
+    Merged { text: text.to_owned(), each: Vec::new() }
 }
 
 /// A row of a table: the values that filters use, and cells as HTML.

@@ -120,7 +120,8 @@ fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
         }
     };
     let of_runs = merged(&of_runs.collect::<Vec<_>>()).into_iter().map(of_seeds);
-    let merged: Vec<Merged> = of_comparisons.iter().map(alone).chain(of_runs).collect();
+    let merged: Vec<Merged> =
+        of_comparisons.iter().map(|text| alone(text)).chain(of_runs).collect();
     let more = "more warnings, in the summaries of the runs.";
     html::warnings(merged.into_iter(), WARNINGS_MAX, more)
 }

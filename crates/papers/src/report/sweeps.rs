@@ -27,8 +27,12 @@ pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
         if points > POINTS_MAX {
             html.push_str(&note(&format!("The page contains the first {POINTS_MAX} of them.")));
         }
-        html.push_str(&warnings(means.failed.iter().map(alone), FAILURES_MAX, "more runs failed."));
-        let warned = means.warnings.iter().map(alone);
+        html.push_str(&warnings(
+            means.failed.iter().map(|text| alone(text)),
+            FAILURES_MAX,
+            "more runs failed.",
+        ));
+        let warned = means.warnings.iter().map(|text| alone(text));
         html.push_str(&warnings(warned, WARNINGS_MAX, "more warnings, in sweep.json."));
         if means.has_runs {
             html.push_str(&over_seeds(means));

@@ -23,7 +23,7 @@ const WARNINGS_MAX: usize = 20;
 pub fn workload_page(of: &MeasuredWorkload) -> String {
     let mut data = Data::default();
     let trace = &of.workload.trace;
-    let warned = of.workload.warnings.iter().map(alone);
+    let warned = of.workload.warnings.iter().map(|text| alone(text));
     let mut body = warnings(warned, WARNINGS_MAX, "more warnings, in workload.json.");
     body += &section("Traffic", &(traffic(of) + &note(&about(of))));
     body += &section("Distances", &distances(of));
