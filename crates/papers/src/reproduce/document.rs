@@ -5,6 +5,7 @@ use std::fmt::Write;
 use tidegate_runs::numbers::{digits, with_unit};
 
 use super::claims::counting;
+use super::value_column::{has_values, values_cell, values_head, worded};
 use super::{ClaimResult, Counts, FigureText, PaperText, Seeds, Verdict, headlines};
 
 /// A reproduction as a document.
@@ -224,27 +225,6 @@ pub(crate) fn source_of(papers: &[PaperText]) -> &str {
     }
 }
 
-/// A reason with the name of the source in place of the paper.
-pub(crate) fn worded(reason: &str, source: &str) -> String {
-    reason.replace("the paper's direction", &format!("the {source}'s direction"))
-}
-
-/// Whether any claim of a paper has a value of its source.
-pub(crate) fn has_values(claims: &[&ClaimResult]) -> bool {
-    claims.iter().any(|claim| claim.paper_value.is_some())
-}
-
-/// Head and rule of the column with the values of the source; empty if it states none.
-pub(super) fn values_head(source: &str, has_values: bool) -> [String; 2] {
-    [format!(" {source} |"), "--:|".to_owned()]
-        .map(|cell| if has_values { cell } else { String::new() })
-}
-
-/// The cell of a claim in this column.
-pub(super) fn values_cell(claim: &ClaimResult, has_values: bool) -> String {
-    if has_values { format!(" {} |", paper_value(claim)) } else { String::new() }
-}
-
 /// Claims as a table, with long reasons as notes below it. `has_values`: the source states any
 /// value of the paper's claims.
 fn claim_table(source: &str, has_values: bool, claims: &[&ClaimResult]) -> String {
@@ -329,16 +309,6 @@ pub(crate) fn measured(claim: &ClaimResult) -> String {
             format!("{value} [{} to {}]", digits(least), digits(most))
         }
         _ => value,
-    }
-}
-
-/// A claim's value in the paper as text.
-pub(crate) fn paper_value(claim: &ClaimResult) -> String {
-    if claim.paper_value.is_none() {
-        "no number".to_owned()
-    } else {
-        let value = with_unit(claim.paper_value, &claim.unit);
-        if claim.derived { format!("({value})") } else { value }
     }
 }
 

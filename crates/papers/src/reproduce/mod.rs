@@ -20,6 +20,7 @@ mod registry;
 mod scenarios;
 mod sensitivity;
 mod tables;
+mod value_column;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,9 +34,7 @@ pub(crate) use beside::{VERDICTS, beside_name, beside_paper};
 pub(crate) use claims::counting;
 pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub use document::DERIVED;
-pub(crate) use document::{
-    Document, Drawn, FIGURES, State, has_values, measured, paper_value, source_of, values, worded,
-};
+pub(crate) use document::{Document, Drawn, FIGURES, State, measured, source_of, values};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
@@ -51,6 +50,7 @@ pub use registry::Verdict;
 pub(crate) use registry::shared_papers;
 pub(crate) use registry::{Claim, Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
+pub(crate) use value_column::{has_values, paper_value, worded};
 
 use crate::markdown;
 use crate::plot::{Plot, is_paper, paper_source};

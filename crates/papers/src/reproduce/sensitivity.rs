@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use tidegate_runs::numbers::digits;
 
-use super::document::{folded, paper_value};
+use super::document::folded;
 use super::judge::Measured;
 use super::registry::{Choice, Claim, Open, Paper};
+use super::value_column::paper_value;
 use super::{ClaimResult, Verdict};
 
 /// An open value, and the claims under each alternative.
