@@ -182,7 +182,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::observe::{Control, adapt, drive};
+    use crate::observe::tests::run_with;
 
     /// Compares a live file with the payload at each sample, and its states with one another.
     struct Follower {
@@ -254,15 +254,7 @@ mod tests {
             states: Vec::new(),
             compared: Arc::clone(&compared),
         };
-        let control = Control {
-            threads: 1,
-            partitions: None,
-            ranks: None,
-            is_interrupted: &|| false,
-            progress: &|_| {},
-            chunk: &adapt,
-        };
-        drive(&plan, vec![Box::new(follower)], &control).unwrap();
+        run_with(&plan, vec![Box::new(follower)]);
         assert_eq!(*compared.lock().unwrap(), 199);
     }
 }

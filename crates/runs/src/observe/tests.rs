@@ -29,7 +29,7 @@ const ALL: [Measurement; 19] = [
     Measurement::FarSlowdowns,
 ];
 
-fn run_with(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
+pub(super) fn run_with(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> RunOutput {
     let control = Control {
         threads: 1,
         partitions: None,
