@@ -378,6 +378,7 @@ sizes = "inf"
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
         let next = |chunk, _| Some(next().unwrap_or(chunk));
+        let partitions = partitions.min(racks(&plan));
         let (summary, staged) = run_in_chunks(
             &plan,
             &RunOptions { partitions: Some(partitions), ..RunOptions::default() },
@@ -388,7 +389,7 @@ sizes = "inf"
         )
         .unwrap();
         publish(staged).unwrap();
-        assert_eq!(summary.engine.threads, partitions.min(racks(&plan)), "{}", plan.name);
+        assert_eq!(summary.engine.threads, partitions, "{}", plan.name);
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();
         for key in Engine::VARIES {
