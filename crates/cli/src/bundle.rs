@@ -57,8 +57,13 @@ pub(crate) fn bundle(args: &Bundle) -> Result<String> {
         0 => String::new(),
         count => format!(" {} that scenarios name,", counted(count)),
     };
+    let scenarios = match bundled.scenarios {
+        0 => String::new(),
+        1 => " 1 scenario,".to_owned(),
+        count => format!(" {count} scenarios,"),
+    };
     Ok(format!(
-        "The bundle is in {path}: {files} of results,{inputs} a report, and a README\n\
+        "The bundle is in {path}: {files} of results,{inputs}{scenarios} a report, and a README\n\
          To repeat the runs and compare the files: tidegate verify {path}\n"
     ))
 }

@@ -45,6 +45,8 @@ pub struct Bundled {
     pub files: usize,
     /// Number of files that scenarios name.
     pub inputs: usize,
+    /// Number of scenarios of a reproduction, each a file of its own.
+    pub scenarios: usize,
     /// Names in the folder that are not results, and not in the bundle.
     pub left_out: Vec<String>,
 }
@@ -101,7 +103,7 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
     let readme = readme(&name, &repeatable, &origins(folder, from)?);
     let packed = |path: &PathBuf| inputs.packed(folder, path, from);
     let packed = files.iter().map(packed).collect::<Result<Vec<_>, Error>>()?;
-    let named = inputs.originals.len();
+    let counts = (inputs.originals.len(), scenarios.len());
     let partial = Partial::new(out.to_owned()).map_err(Error::cannot_open(out))?;
     let write = move || {
         let mut zip = ZipWriter::new(partial);
@@ -138,7 +140,9 @@ pub fn bundle(folder: &Path, out: &Path, force: bool) -> Result<Bundled, Error> 
         Ok(files)
     };
     let files = write().map_err(Error::output(out))?;
-    Ok(Bundled { left_out: others(folder, &files), files: files.len(), inputs: named })
+    let left_out = others(folder, &files);
+    let (inputs, scenarios) = counts;
+    Ok(Bundled { files: files.len(), inputs, scenarios, left_out })
 }
 
 /// Repeats the runs of a bundle, packed or unpacked, or of a folder of results, and compares the
