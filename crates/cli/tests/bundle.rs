@@ -211,16 +211,21 @@ fn verify_reproduction() {
     let (out, zip) = (place.arg("out"), place.arg("study.zip"));
     let figure = crate::reproduce::small();
     answer(&["reproduce", &figure, "--quick", "--no-cache", "--out", &out]).ok();
-    answer(&["bundle", &out, "--out", &zip]).ok();
+    let bundled = answer(&["bundle", &out, "--out", &zip]).ok();
     let text = answer(&["verify", &zip]).ok();
     assert!(text.contains("reproduction.json: same\n") && text.contains("plots.json: same\n"));
     let scenario = format!("scenarios/{figure}/");
-    assert!(text.lines().any(|line| line.starts_with(&scenario) && line.ends_with(".json: same")));
+    let is_same = |line: &&str| line.starts_with(&scenario) && line.ends_with(".json: same");
+    let scenarios = text.lines().filter(is_same).count();
+    let noun = if scenarios == 1 { "scenario" } else { "scenarios" };
+    assert!(scenarios > 0 && bundled.contains(&format!(", {scenarios} {noun}, ")), "{bundled}");
 
     let mut archive = ZipArchive::new(File::open(&zip).unwrap()).unwrap();
     let mut readme = String::new();
     archive.by_name("README.txt").unwrap().read_to_string(&mut readme).unwrap();
     let command = format!("Command: tidegate reproduce {figure} --quick\n");
+    let page = fs::read_to_string(place.path("out/reproduction.md")).unwrap();
+    assert!(page.contains(&format!("`tidegate reproduce {figure} --quick --out DIR`")), "{page}");
     let repository = concat!(env!("CARGO_PKG_REPOSITORY"), "\n");
     for words in [command.as_str(), "Seeds: 1\n", "scenarios/ ", repository] {
         assert!(readme.contains(words), "{words} is missing in {readme}");

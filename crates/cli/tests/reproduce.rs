@@ -22,6 +22,8 @@ fn reproduce_lists_figures_and_refuses_others() {
     assert!(answer(&["reproduce", "--list"]).ok().contains(&figure));
     answer(&["reproduce", "no-such-paper"])
         .refused(2, &["reproduce", "no-such-paper", "expected one of"]);
+    answer(&["reproduce", "poseidn/14", "--list"])
+        .refused(2, &["`poseidn`", "did you mean `poseidon`?"]);
     let (paper, _) = figure.split_once('/').unwrap();
     answer(&["reproduce", &format!("{paper}/999"), "--list"])
         .refused(2, &["999", "expected one of"]);

@@ -102,7 +102,7 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
 }
 
 /// ` (did you mean …?)` with the nearest known name, if one is similar.
-pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let name = name.to_lowercase();
     let near = known.map(|known| (strsim::osa_distance(&name, known), known)).min();
     let near = near.filter(|(distance, _)| *distance <= 2);

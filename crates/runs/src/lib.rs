@@ -41,7 +41,7 @@ pub mod warnings;
 mod workload;
 
 pub use cache::{BUILD, can_keep, default_cache};
-pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
+pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, nearest, protocol, protocols};
 pub use compare::{Carried, Compared, Comparison, carried, compare, compare_plans, in_parallel};
 pub use destination::Destination;
 pub use dissector::dissector;

@@ -18,7 +18,7 @@ use tidegate_scenario::{Plan, files};
 
 use crate::report::{NO_RESULTS, RESULTS_EXPECTED, reproduction_files};
 use crate::reproduce::{
-    ReproduceOptions, StepListener, reproduce, reproduction_manifest, scenarios,
+    ReproduceOptions, StepListener, command, reproduce, reproduction_manifest, scenarios,
     seeds as seeds_of_figures,
 };
 
@@ -241,10 +241,7 @@ impl Repeatable {
         let Kind::Reproduction(ReproductionManifest { reproduce: inputs, .. }) = &self.kind else {
             return None;
         };
-        let what = inputs.what.as_ref().map_or_else(String::new, |what| format!(" {what}"));
-        let quick = if inputs.quick { " --quick" } else { "" };
-        let sensitivity = if inputs.sensitivity { " --sensitivity" } else { "" };
-        Some(format!("tidegate reproduce{what}{quick}{sensitivity}"))
+        Some(command(inputs.what.as_deref(), inputs.quick, inputs.sensitivity))
     }
 
     /// Scenarios that the results do not contain: (name of a file in the bundle, content).

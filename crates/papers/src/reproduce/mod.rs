@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 use tidegate_results::{ReproductionInputs, ReproductionManifest};
+use tidegate_runs::nearest;
 use tidegate_sim::SEMANTICS;
 
 pub(crate) use beside::{VERDICTS, beside_name, beside_paper};
@@ -244,6 +245,8 @@ pub struct Reproduction {
     /// Sensitivity of the claims to the papers' open values, by the paper's title; empty unless
     /// requested.
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
+    /// The selection, if not all figures.
+    pub selection: Option<String>,
     /// Whether the run used `--quick`.
     pub quick: bool,
     /// Recorded values under every alternative, for runs without `--sensitivity`.
@@ -279,8 +282,10 @@ fn selected<'a>(
     let usage = |message| Error::Usage { option: "reproduce", message };
     let known = papers.iter().map(|paper| paper.name.as_str()).collect::<Vec<_>>().join(", ");
     let paper = papers.iter().find(|paper| paper.name == name);
-    let paper =
-        paper.ok_or_else(|| usage(format!("unknown paper `{name}`; expected one of {known}")))?;
+    let paper = paper.ok_or_else(|| {
+        let hint = nearest(name, papers.iter().map(|paper| paper.name.as_str()));
+        usage(format!("unknown paper `{name}`{hint}; expected one of {known}"))
+    })?;
     let is_meant = |figure: &&Figure| number.is_none_or(|number| figure.is_meant(number));
     let figures: Vec<_> =
         paper.figures.iter().filter(is_meant).map(|figure| (paper, figure)).collect();
@@ -322,7 +327,11 @@ pub fn reproduce(
         listener(&forecast);
     }
     let seen = make(&jobs.jobs, &forecast, options)?;
-    let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
+    let mut result = Reproduction {
+        selection: selection.map(str::to_owned),
+        quick: options.quick,
+        ..Reproduction::default()
+    };
     let (mut record, mut fresh) = (Record::default(), Record::default());
     for (&(paper, figure), (base, others)) in figures.iter().zip(requested) {
         let observed = |requested: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
@@ -476,6 +485,14 @@ pub fn forecast_reproduction(
     Ok((figures, forecast(&jobs.jobs, trials, options)))
 }
 
+/// The command that makes a reproduction, without its folder.
+pub(crate) fn command(selection: Option<&str>, quick: bool, sensitivity: bool) -> String {
+    let what = selection.map_or_else(String::new, |what| format!(" {what}"));
+    let quick = if quick { " --quick" } else { "" };
+    let sensitivity = if sensitivity { " --sensitivity" } else { "" };
+    format!("tidegate reproduce{what}{quick}{sensitivity}")
+}
+
 impl Reproduction {
     /// Whether no claim deviates.
     pub fn holds(&self) -> bool {
@@ -489,10 +506,9 @@ impl Reproduction {
 
     /// Markdown documents by name: the claims, and, if requested, their sensitivity.
     pub fn documents(&self) -> Vec<(&'static str, String)> {
-        let quick = if self.quick { " --quick" } else { "" };
-        let vary = if self.sensitivity.is_empty() { "" } else { " --sensitivity" };
+        let command = command(self.selection.as_deref(), self.quick, !self.sensitivity.is_empty());
         let document = Document {
-            command: format!("tidegate reproduce{vary}{quick} --out DIR"),
+            command: format!("{command} --out DIR"),
             seeds: if self.quick { 1 } else { SEEDS },
             papers: &self.papers,
             claims: &self.claims,
