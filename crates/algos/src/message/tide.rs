@@ -79,6 +79,9 @@
 //! * A sender with a limit below one packet may still have one packet outstanding, and
 //!   `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times the
 //!   larger of both on a link, and `D` does not fall below the time that these bytes need.
+//! * Credit is issued in whole packets. Unless the equilibrium is a whole number of packets, pairs
+//!   alternate between two numbers, queues oscillate, and a flow over two hops gets down to 0.71 of
+//!   its share (`docs/tide.md`, packets in a round trip).
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * Senders' own links remain under SIRD's rule, and receivers serve the shortest message first.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
