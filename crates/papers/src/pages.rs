@@ -275,6 +275,12 @@ mod tests {
         assert!(now == text, "{path}: UPDATE=1 cargo test -p tidegate-papers pages::");
     }
 
+    /// The anchor of a heading.
+    fn anchor(heading: &str) -> String {
+        let words = heading.to_lowercase().replace(' ', "-");
+        words.chars().filter(|letter| letter.is_alphanumeric() || *letter == '-').collect()
+    }
+
     /// The pictures of all figures, each with its verdicts and scenarios, for a page in the folder
     /// above.
     fn gallery(kept: &Kept, paper: &Paper) -> String {
@@ -311,10 +317,7 @@ mod tests {
 
     #[test]
     fn pages_follow_from_results() {
-        let mut all = "# Gallery\n\nFigures of the reproductions, with verdicts and scenarios. \
-                       Figures without a picture are not shown: they have tables only, or have to \
-                       be measured again, which their pages state.\n"
-            .to_owned();
+        let (mut contents, mut sections) = (String::new(), String::new());
         let mut bytes = 0;
         for paper in shared_papers() {
             let folder = documents().join(&paper.name);
@@ -343,7 +346,10 @@ mod tests {
                 let text = sensitivity_markdown(&[(paper.title.clone(), opens)], false);
                 check(&folder.join(DOCUMENTS[1]), &markdown::document(&text));
             }
-            all.push_str(&gallery(&kept, paper));
+            let of_figures = gallery(&kept, paper);
+            let (title, count) = (&paper.title, of_figures.matches("\n### ").count());
+            let _ = writeln!(contents, "* [{title}](#{}): {count}", anchor(title));
+            sections.push_str(&of_figures);
             bytes += [RESULTS, PLOTS]
                 .map(|name| folder.join(name).metadata().unwrap().len())
                 .iter()
@@ -362,7 +368,9 @@ mod tests {
             }
             assert_eq!(names, kept.pictures(), "{}", paper.name);
         }
-        check(&documents().join("gallery.md"), &markdown::document(&all));
+        let head = "# Gallery\n\nFigures of the reproductions, with verdicts and scenarios:\n\n";
+        let page = format!("{head}{contents}{sections}");
+        check(&documents().join("gallery.md"), &markdown::document(&page));
         assert!(bytes < 10_000_000, "{bytes} bytes of pictures");
     }
 

@@ -242,7 +242,10 @@ impl Counts {
         let sentences = [
             (
                 numbers,
-                format!("the {} that the {source}s print", numbers.named("number", "numbers")),
+                match numbers.all {
+                    1 => format!("1 number that the {source}s print"),
+                    all => format!("the {all} numbers that the {source}s print"),
+                },
             ),
             (
                 others,

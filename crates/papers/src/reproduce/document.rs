@@ -423,7 +423,7 @@ pub(super) mod tests {
         assert!(text.starts_with("| claim | | simulator | measured |"), "{text}");
         assert!(text.contains("| 2 us | 3 us | direction | It has the simulator's direction. |"));
         let head = legend(std::slice::from_ref(&claim), "simulator");
-        assert!(head.starts_with("Of the 1 number that the simulators print, 0 rep"), "{head}");
+        assert!(head.starts_with("Of 1 number that the simulators print, 0 rep"), "{head}");
         assert!(head.contains("in the simulator's direction") && !head.contains(DERIVED), "{head}");
         // Without any value, there is no column, and no sentence about numbers.
         claim.paper_value = None;

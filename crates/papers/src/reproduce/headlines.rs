@@ -6,6 +6,7 @@ use std::fmt::Write;
 use tidegate_runs::numbers::with_unit;
 
 use super::claims::{ClaimResult, sentence_of, verdict_on};
+use super::document::measured;
 use super::value_column::{has_values, values_cell, values_head, worded};
 
 /// Maximum number of other readings or parts that a reason names.
@@ -38,7 +39,7 @@ pub(super) fn table(claims: &[&ClaimResult], source: &str) -> String {
             claim.figure,
             values_cell(claim, has_values),
             claim.accepted,
-            with_unit(claim.measured, &claim.unit),
+            measured(claim),
             verdict.name(),
         );
     }

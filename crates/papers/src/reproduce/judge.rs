@@ -201,8 +201,11 @@ fn short(
     };
     let missing = varied.len() - measured().count();
     match verdict {
-        Verdict::Reproduced if varied.is_empty() => "for every seed".to_owned(),
-        Verdict::Reproduced => "for every seed and alternative".to_owned(),
+        Verdict::Reproduced => {
+            let seeds = if seeds < 2 { "with one seed" } else { "for every seed" };
+            let alternatives = if varied.is_empty() { "" } else { " and alternative" };
+            format!("{seeds}{alternatives}")
+        }
         Verdict::Conditional if !chosen.is_within(claim) => match &differ(true)[..] {
             [] => "not as chosen".to_owned(),
             opens => format!("only with another choice of {}", listed(opens)),

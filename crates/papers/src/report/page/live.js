@@ -20,7 +20,10 @@ const drawLive = (id, label, lines) =>
 // Every run has the empty label, most have no flow with it.
 const hasFlows = ([label, gbps]) => label || gbps.some((value) => value > 0);
 
+let hasCurves = false;
+
 const show = (runs) => {
+  hasCurves = true;
   const names = runs.map((run) => (runs.length > 1 ? `${run.folder} ` : ""));
   document.getElementById("state").textContent = runs.map((run, i) =>
     `${names[i]}${run.name}: ${(100 * run.share).toFixed(0)} %`).join(", ");
@@ -37,7 +40,8 @@ const follow = async () => {
   const { runs, complete } = await (await fetch("live.json")).json();
   if (runs.length) show(runs);
   else if (complete) location.reload();
-  else document.getElementById("state").textContent = "No run has reported its state yet.";
+  else document.getElementById("state").textContent = hasCurves
+    ? "No run goes on, and the folder has no results." : "No run has reported its state yet.";
 };
 
 setInterval(() => follow().catch(() => {
