@@ -106,11 +106,11 @@ fn packets_are_stable_as_far_as_the_clocked_fluid() {
 
 /// Goodput of the first flow, over two congested hops, as a part of its max-min share. `one` and
 /// `two` flows of other hosts cross one of the two hops each.
-fn victim(protocol: &str, (one, two): (u32, u32)) -> f64 {
+fn victim(stack: Stack, (one, two): (u32, u32)) -> f64 {
     let mut pairs = vec![(0, 40)];
     pairs.extend((1..=one).map(|i| (i, 20 + i)));
     pairs.extend((1..=two).map(|i| (30 + i, 40 + i)));
-    let (finished, outcome) = run(racks(stack(protocol), &pairs, Span::ns(500)), ());
+    let (finished, outcome) = run(racks(stack, &pairs, Span::ns(500)), ());
     let payload = 100e9 * f64::from(MTU) / f64::from(MTU + 82);
     goodputs(&finished, &outcome)[0] * f64::from(one.max(two) + 1) / payload
 }
@@ -118,7 +118,7 @@ fn victim(protocol: &str, (one, two): (u32, u32)) -> f64 {
 #[test]
 fn flow_over_two_congested_hops_gets_its_share() {
     for others in [(1, 1), (2, 2), (9, 2), (2, 9), (9, 9)] {
-        let [tide, sird] = ["tide", "sird"].map(|protocol| victim(protocol, others));
+        let [tide, sird] = ["tide", "sird"].map(|protocol| victim(stack(protocol), others));
         println!("{others:?}: {tide:.3} of the share, SIRD {sird:.3}");
         assert!((0.93..1.07).contains(&tide), "{others:?}: {tide}");
         // The control: equal queues on both hops mark the flow twice as often.
@@ -126,6 +126,24 @@ fn flow_over_two_congested_hops_gets_its_share() {
             assert!(sird < 0.8, "{others:?}: SIRD {sird}");
         }
     }
+}
+
+/// The range of targets changes the length of a round trip by up to two thirds of a packet's share.
+/// Between whole numbers of packets, nearest numbers make queues oscillate.
+#[test]
+fn mean_credit_gives_a_share_without_whole_packets() {
+    let least = |rounding: &'static str| {
+        let shares = [20, 22, 24, 26].map(|p_us| {
+            let mut stack = stack("tide");
+            stack.set("p", Value::Span(Span::us(p_us))).unwrap();
+            stack.set("rounding", Value::Choice(rounding)).unwrap();
+            victim(stack, (9, 9))
+        });
+        println!("{rounding}: {shares:.3?}");
+        shares.into_iter().fold(f64::INFINITY, f64::min)
+    };
+    let [nearest, mean] = ["nearest", "time-average"].map(least);
+    assert!(mean > 0.97 && nearest < 0.95, "{nearest} {mean}");
 }
 
 /// The receiver schedules its own downlink: a queue of two BDPs there, which the budget allows, is

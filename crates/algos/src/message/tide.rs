@@ -67,6 +67,9 @@
 //!   continues.
 //! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · s`, and decreases
 //!   multiply by `U` at most once a round trip.
+//! * `rounding = "time-average"`: with room for a part `f` of a packet, the next credit leaves
+//!   `(1 − f) · s · θ / b` after data has returned credit. The mean outstanding credit is then `b`,
+//!   and a pair may have less than a packet in a round trip.
 //!
 //! # Network requirements
 //!
@@ -79,9 +82,9 @@
 //! * A sender with a limit below one packet may still have one packet outstanding, and
 //!   `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times the
 //!   larger of both on a link, and `D` does not fall below the time that these bytes need.
-//! * Credit is issued in whole packets. Unless the equilibrium is a whole number of packets, pairs
-//!   alternate between two numbers, queues oscillate, and a flow over two hops gets down to 0.71 of
-//!   its share (`docs/tide.md`, packets in a round trip).
+//! * By default, the outstanding credit is the nearest number of packets. Unless the equilibrium is
+//!   a whole number of packets, pairs alternate between two numbers, queues oscillate, and a flow
+//!   over two hops gets down to 0.71 of its share (`docs/tide.md`, packets in a round trip).
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * Senders' own links remain under SIRD's rule, and receivers serve the shortest message first.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
@@ -97,7 +100,7 @@ use tidegate_core::{
 };
 
 use super::sird::header::Header;
-pub use super::sird::target::{Signal, Update};
+pub use super::sird::target::{Rounding, Signal, Update};
 use super::sird::target::{Target, TargetLaw};
 use super::sird::{CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params};
 
@@ -128,6 +131,8 @@ credit_params! {
         signal: Signal = Signal::PeakHopDelay, "our choice";
         /// When a credit limit changes.
         update: Update = Update::EveryPacket, "our choice";
+        /// How credit follows a limit that is no whole number of packets.
+        rounding: Rounding = Rounding::Nearest, "our choice";
     }
 }
 
@@ -225,7 +230,7 @@ impl TideParams {
     }
 
     /// Parameters of the control loop of shared links.
-    pub(super) fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target {
             p: self.p,
             k: self.k,
@@ -236,6 +241,7 @@ impl TideParams {
             max_mi: self.max_mi,
             signal: self.signal,
             update: self.update,
+            rounding: self.rounding,
         }
     }
 

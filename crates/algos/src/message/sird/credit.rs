@@ -3,7 +3,7 @@
 use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
-use super::target::{Arrival, Delays, LEAST_LIMIT, TargetLaw};
+use super::target::{Arrival, Delays, LEAST_LIMIT, Rounding, TargetLaw};
 
 /// Wire bytes by which the credit pacer may be ahead: one and a half times what a link drains
 /// between two polls of the authors' simulator (3 ns at 1 Tbit/s, proportionally longer on slower
@@ -97,6 +97,8 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
+    /// Time at which data last returned credit.
+    pub(super) returned_at: Time,
     sender: Loop,
     network: Loop,
     pub(super) delays: Delays,
@@ -116,6 +118,7 @@ impl Bucket {
         }
         Bucket {
             outstanding: 0,
+            returned_at: Time::ZERO,
             sender: Loop::new(settings, settings.sender_floor),
             network,
             delays: Delays::default(),
@@ -179,16 +182,41 @@ impl Bucket {
         }
     }
 
-    /// Whether credit for `wire` more bytes may be issued. The bucket is compared before the
-    /// addition, so the outstanding credit can exceed it by one packet, but never the limit of a
-    /// sender. Under the law of a target delay, whose limits are rates, the outstanding credit is
-    /// the number of packets nearest to the bucket, and at least one.
+    /// Time from which credit for `wire` more bytes may be issued; `NEVER` before data returns
+    /// credit. The bucket is compared before the addition, so the outstanding credit can exceed it
+    /// by one packet, but never the limit of a sender. Under the law of a target delay, whose
+    /// limits are rates, the outstanding credit is the number of packets nearest to the bucket, and
+    /// at least one, or it is the bucket on average.
     #[inline]
-    pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
-        if settings.law.is_some() {
-            return self.outstanding <= 0 || (self.outstanding + wire / 2) as f64 <= self.bytes();
+    pub(super) fn opens_at(&self, settings: &Settings, wire: i64) -> Time {
+        let is_open = match &settings.law {
+            None => {
+                self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
+            }
+            Some(law) if law.rounding == Rounding::TimeAverage => {
+                return self.opens_on_average_at(law, wire as f64);
+            }
+            Some(_) => {
+                self.outstanding <= 0 || (self.outstanding + wire / 2) as f64 <= self.bytes()
+            }
+        };
+        if is_open { Time::ZERO } else { Time::NEVER }
+    }
+
+    /// The time for an outstanding credit that is the bucket on average. Data returns credit once
+    /// in `wire / bucket` of a round trip. With room for a part of a packet, the packet is
+    /// outstanding for that part of this time.
+    fn opens_on_average_at(&self, law: &TargetLaw, wire: f64) -> Time {
+        let bytes = self.bytes();
+        let room = (bytes - self.outstanding as f64) / wire;
+        if room >= 1.0 {
+            return Time::ZERO;
         }
-        self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
+        if room <= 0.0 {
+            return Time::NEVER;
+        }
+        let interval = law.round_trip(&self.delays) * wire / bytes;
+        self.returned_at.after(Span::from_ps_f64((1.0 - room) * interval))
     }
 
     /// Number of a new message's packets for which the receiver books credit as taken by the
@@ -208,6 +236,7 @@ impl Bucket {
 mod tests {
     use super::super::tests::settings;
     use super::*;
+    use crate::message::tide::TideParams;
 
     #[test]
     fn bucket_grows_by_one_packet_in_a_bucket_of_packets() {
@@ -266,5 +295,28 @@ mod tests {
             sent >= fitting && sent <= fitting + 2,
             "{sent} credits, room for {fitting} packets"
         );
+    }
+
+    /// With a limit of 7.4 packets and seven outstanding, the eighth is outstanding for 0.4 of the
+    /// time between two returns, which is a round trip over 7.4.
+    #[test]
+    fn mean_outstanding_credit_is_the_limit() {
+        let params = TideParams { rounding: Rounding::TimeAverage, ..TideParams::default() };
+        let law = TargetLaw::new(&params.target(), 100e3, Rate::gbps(100));
+        let round_trip_ns = 8e3;
+        let settings = Settings { law: Some(law), ..settings() };
+        let opens_at = |limit: f64, outstanding: i64| {
+            let mut bucket = Bucket::new(&settings);
+            bucket.network.bytes = limit * settings.full as f64;
+            bucket.outstanding = outstanding * settings.full as i64;
+            bucket.returned_at = Time::us(100);
+            bucket.opens_at(&settings, settings.full as i64)
+        };
+        assert_eq!([6, 8].map(|packets| opens_at(7.4, packets)), [Time::ZERO, Time::NEVER]);
+        // Below one packet, a packet leaves in each 2.5 round trips, of which one is its own.
+        for (limit, outstanding, round_trips) in [(7.4, 7, 0.6 / 7.4), (0.4, 0, 2.5 - 1.0)] {
+            let after_ns = opens_at(limit, outstanding).as_ps() as f64 / 1e3 - 100e3;
+            assert!((after_ns - round_trips * round_trip_ns).abs() < 1.0, "{limit}: {after_ns} ns");
+        }
     }
 }

@@ -544,7 +544,7 @@ impl<P> Transport for CreditTransport<P> {
         };
         // An unknown host has no credit to return.
         if let Some(source) = source {
-            inbox.reschedule(settings, source);
+            inbox.reschedule(settings, source, now);
             inbox.issue(step);
         }
         match answer {

@@ -126,6 +126,8 @@ pub(super) struct Inbox {
     positions: Positions,
     /// Senders that need credit and may get it, by their first message.
     pub(super) ready: Heap<u128>,
+    /// Senders that may get credit later, although no data returns credit before.
+    late: Timers,
     pub(super) timers: Timers,
     /// Credit outstanding over all senders except silent ones (`b` of algorithm 1).
     pub(super) outstanding: i64,
@@ -147,6 +149,7 @@ impl Inbox {
             messages: Slab::default(),
             positions: Positions::default(),
             ready: Heap::default(),
+            late: Timers::default(),
             timers: Timers::default(),
             outstanding: 0,
             waiting: 0,
@@ -214,7 +217,7 @@ impl Inbox {
         }
         self.waiting -= source.bucket.waiting;
         *source = Source::new(settings, host);
-        self.reschedule(settings, number);
+        self.reschedule(settings, number, self.clock);
     }
 
     /// Registers that a packet of any kind has arrived from `source`: updates both control loops
@@ -263,7 +266,7 @@ impl Inbox {
             self.outstanding -= source.bucket.outstanding;
             source.bucket.delays.cancel();
             self.waiting += source.bucket.set_waiting(0);
-            self.reschedule(settings, number);
+            self.reschedule(settings, number, self.clock);
         }
     }
 
@@ -319,6 +322,9 @@ impl Inbox {
     pub(super) fn book(&mut self, source: u32, bytes: i64) {
         let bucket = &mut self.sources[source as usize].bucket;
         bucket.outstanding += bytes;
+        if bytes < 0 {
+            bucket.returned_at = self.clock;
+        }
         self.outstanding += bytes;
         if bucket.waiting > bucket.outstanding.max(0) {
             self.waiting += bucket.set_waiting(bucket.outstanding.max(0));
@@ -348,20 +354,48 @@ impl Inbox {
         }
     }
 
-    /// Adds a sender to those that may get credit, or removes it. Called after every change of its
-    /// bucket and its messages.
-    pub(super) fn reschedule(&mut self, settings: &Settings, number: u32) {
+    /// Adds a sender to those that may get credit at `now` or later, or removes it. Called after
+    /// every change of its bucket and its messages.
+    pub(super) fn reschedule(&mut self, settings: &Settings, number: u32, now: Time) {
         let source = &self.sources[number as usize];
         if let Some((key, slot)) = source.messages.first()
             && !source.silent
         {
             let message = &self.messages[slot];
             let wire = settings.segments.wire(message.size, message.granted) as i64;
-            if source.bucket.admits(settings, wire) {
+            let at = source.bucket.opens_at(settings, wire);
+            if at <= now {
+                self.not_late(number);
                 return self.ready.set(number, key);
             }
+            if at < Time::NEVER {
+                self.ready.remove(number);
+                return self.late.set(number, at);
+            }
         }
+        self.not_late(number);
         self.ready.remove(number);
+    }
+
+    #[inline]
+    fn not_late(&mut self, number: u32) {
+        if self.late.next() < Time::NEVER {
+            self.late.remove(number);
+        }
+    }
+
+    /// Time at which the first of the senders that may get credit later may get it.
+    #[inline]
+    pub(super) fn late_at(&self) -> Time {
+        self.late.next()
+    }
+
+    /// Adds the first of the senders that may get credit later to those that may get it.
+    pub(super) fn open_late(&mut self, settings: &Settings) {
+        if let Some((at, number)) = self.late.first() {
+            self.clock = self.clock.max(at);
+            self.reschedule(settings, number, at);
+        }
     }
 
     /// Sets the size of a message whose size was unknown.

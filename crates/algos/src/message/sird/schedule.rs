@@ -13,15 +13,17 @@ impl Inbox {
     /// the credits depend on times only, not on how often the driver calls.
     pub(super) fn issue(&mut self, step: &mut Step<'_>) {
         loop {
-            let Some((source, slot)) = self.creditable(step.settings) else {
-                self.credit_at = Time::NEVER;
+            let next = self.creditable(step.settings);
+            let due = next.map_or(Time::NEVER, |_| self.pacer.opens_at().max(self.clock));
+            let late = self.late_at();
+            if late <= due.min(step.now) {
+                self.open_late(step.settings);
+                continue;
+            }
+            let Some((source, slot)) = next.filter(|_| due <= step.now) else {
+                self.credit_at = due.min(late);
                 return;
             };
-            let due = self.pacer.opens_at().max(self.clock);
-            if due > step.now {
-                self.credit_at = due;
-                return;
-            }
             self.credit(&mut step.at(due), source, slot);
         }
     }
@@ -78,6 +80,6 @@ impl Inbox {
         }
         self.arm(step, slot);
         self.release(slot);
-        self.reschedule(settings, number);
+        self.reschedule(settings, number, step.now);
     }
 }

@@ -22,6 +22,15 @@ choice! {
         RoundTrip = "round-trip",
     }
 }
+choice! {
+    /// How credit follows a limit that is no whole number of packets.
+    pub enum Rounding {
+        /// The outstanding credit is the nearest number of packets.
+        Nearest = "nearest",
+        /// The next credit is delayed so that the mean outstanding credit is the limit.
+        TimeAverage = "time-average",
+    }
+}
 
 /// Parameters of the law.
 pub(crate) struct Target {
@@ -34,6 +43,7 @@ pub(crate) struct Target {
     pub(crate) max_mi: f64,
     pub(crate) signal: Signal,
     pub(crate) update: Update,
+    pub(crate) rounding: Rounding,
 }
 
 /// Smallest credit limit in bytes: growth is a share of the limit, so it must not be zero.
@@ -60,6 +70,7 @@ pub(crate) struct TargetLaw {
     pub(super) most: f64,
     signal: Signal,
     update: Update,
+    pub(super) rounding: Rounding,
 }
 
 /// Delays of one sender's packets, in picoseconds.
@@ -135,7 +146,13 @@ impl TargetLaw {
             most: bdp_bytes + nic_rate.bytes_in(target.p + target.k) as f64 * MOST_HOPS,
             signal: target.signal,
             update: target.update,
+            rounding: target.rounding,
         }
+    }
+
+    /// Round trip from a credit to its data, in picoseconds; the base RTT before it is measured.
+    pub(super) fn round_trip(&self, delays: &Delays) -> f64 {
+        if delays.round_trip > 0.0 { delays.round_trip } else { self.base_rtt }
     }
 
     /// Target in picoseconds for a sender with `bytes` of credit a round trip (Poseidon, equation
@@ -173,7 +190,7 @@ impl TargetLaw {
     pub(super) fn next(&self, delays: &mut Delays, bytes: f64, arrival: Arrival) -> (f64, f64) {
         let Arrival { wire, delay, outstanding, now } = arrival;
         delays.returned(outstanding, now);
-        let round_trip = if delays.round_trip > 0.0 { delays.round_trip } else { self.base_rtt };
+        let round_trip = self.round_trip(delays);
         let waited = (delay.as_ps() as f64 / round_trip).min(1.0);
         let delay = self.signal(delays, delay.as_ps() as f64, now);
         let target = self.target(bytes, round_trip);

@@ -2,7 +2,7 @@
 
 use super::super::target::{Arrival, Delays, TargetLaw};
 use super::*;
-use crate::message::tide::{Signal, Tide, TideParams, Update};
+use crate::message::tide::{Rounding, Signal, Tide, TideParams, Update};
 
 impl Subject for Tide {
     fn context(host: u32) -> HostContext {
@@ -187,6 +187,7 @@ fn every_message_arrives_once_under_faults() {
         params: TideParams {
             signal: [Signal::PeakHopDelay, Signal::Power][seed as usize % 2],
             update: [Update::EveryPacket, Update::RoundTrip][seed as usize / 2 % 2],
+            rounding: [Rounding::Nearest, Rounding::TimeAverage][seed as usize / 12 % 2],
             m: [0.001, 0.1, 2.0][seed as usize / 4 % 3],
             ..TideParams::default()
         },
@@ -208,7 +209,10 @@ fn hosts_come_and_go_amid_messages() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
     chaos.survive_coming_and_going::<Tide>(&faults, |seed| trials::Variation {
-        params: TideParams::default(),
+        params: TideParams {
+            rounding: [Rounding::Nearest, Rounding::TimeAverage][seed as usize % 2],
+            ..TideParams::default()
+        },
         jitter: Span::us(1 + seed % 12),
         congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
         patient: true,
