@@ -297,7 +297,7 @@ fn table(result: &Reproduction) -> String {
         result.claims.chunk_by(is_same).map(|claims| figure(result, claims)).collect();
     let is_any_derived = result.claims.iter().any(|claim| claim.derived);
     let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
-    let text = prose(&format!("{tables}{derived}{}\n", result.counts()));
+    let text = prose(&format!("{tables}{derived}{}\n", result.totals()));
     style::verdicts(&text)
 }
 
@@ -305,7 +305,7 @@ fn table(result: &Reproduction) -> String {
 fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
     let ClaimResult { paper, figure, .. } = &claims[0];
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
-    let mut table = new(&["claim", "verdict", "paper", "measured", "unit", "text"], 6);
+    let mut table = new(&["claim", "verdict", result.source(), "measured", "unit", "text"], 6);
     for claim in claims {
         let paper = number(claim.paper_value);
         table.add_row([
@@ -353,7 +353,7 @@ mod tests {
         let of = |claims| table(&Reproduction { claims, ..Reproduction::default() });
         let both = of(vec![claim(1.77, true), claim(3.5, false)]);
         assert!(both.contains("(1.77)") && both.contains(workbench::DERIVED), "{both}");
-        assert!(both.contains(" 3.50 ") && both.contains("Of the 1 number"), "{both}");
+        assert!(both.contains(" 3.50 ") && both.contains("Of 1 number"), "{both}");
         assert!(both.starts_with("p/1\nclaim  verdict"), "{both}");
         assert!(!of(vec![claim(3.5, false)]).contains('('));
     }

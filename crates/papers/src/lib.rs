@@ -23,9 +23,9 @@ pub use report::{
     workload_page, write_pdf, write_report, write_svg,
 };
 pub use reproduce::{
-    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast,
-    PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, RunLength, Seeds, Sensitivity,
-    Step, StepListener, Verdict, figures, forecast_reproduction, reproduce, reproduction_manifest,
+    Alternative, ClaimResult, DERIVED, FigureInfo, FigureRuns, FigureText, Forecast, PaperRecord,
+    PaperText, Picture, ReproduceOptions, Reproduction, RunLength, Seeds, Sensitivity, Step,
+    StepListener, Verdict, figures, forecast_reproduction, reproduce, reproduction_manifest,
 };
 #[cfg(test)]
 use tidegate_runs::{ProtocolEntry, RunOptions, protocols, run};

@@ -10,12 +10,12 @@ pub use tidegate_live::{
 #[cfg(target_os = "linux")]
 pub use tidegate_live::{net, testbed};
 pub use tidegate_papers::{
-    Alternative, Bundled, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureRuns,
-    FigureScheme, FigureText, FigureWidth, FileVerdict, Forecast, PALETTE, PaperRecord, PaperText,
-    Picture, RepeatOptions, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, StepListener,
-    Verdict, Verified, bundle, completions_page, conditions, figures, forecast_reproduction,
-    live_page, live_state, markdown, publish, report, reproduce, reproduction_files,
-    reproduction_manifest, verify, workload_page, write_pdf, write_report, write_svg,
+    Alternative, Bundled, ClaimResult, DERIVED, FigureInfo, FigureRuns, FigureScheme, FigureText,
+    FigureWidth, FileVerdict, Forecast, PALETTE, PaperRecord, PaperText, Picture, RepeatOptions,
+    ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, StepListener, Verdict, Verified,
+    bundle, completions_page, conditions, figures, forecast_reproduction, live_page, live_state,
+    markdown, publish, report, reproduce, reproduction_files, reproduction_manifest, verify,
+    workload_page, write_pdf, write_report, write_svg,
 };
 pub use tidegate_results as results;
 pub use tidegate_runs::{

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::{self, Judgement, Measured, Varied, judge};
 use super::registry::{Claim, Figure, Paper, Singles, Verdict};
-use crate::plot::paper_source;
 use tidegate_runs::numbers::digits;
 
 /// A claim and its result.
@@ -212,13 +211,13 @@ pub(crate) fn counting(claims: &[ClaimResult]) -> String {
 
 /// Totals of the verdicts on sentences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub(crate) struct Counts {
     /// Sentences of papers with a number.
-    pub numbers: Count,
+    pub(crate) numbers: Count,
     /// Sentences of papers without a number.
-    pub others: Count,
+    pub(crate) others: Count,
     /// Comparisons that are no statements of papers.
-    pub own: Count,
+    pub(crate) own: Count,
 }
 
 impl Counts {
@@ -262,25 +261,19 @@ impl Counts {
     }
 }
 
-impl std::fmt::Display for Counts {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.named(&paper_source()))
-    }
-}
-
 /// Numbers of sentences by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub(crate) struct Count {
     /// All sentences.
-    pub all: usize,
+    pub(crate) all: usize,
     /// Reproduced for every seed and every alternative.
-    pub reproduced: usize,
+    pub(crate) reproduced: usize,
     /// Reproduced for some of these only.
-    pub conditional: usize,
+    pub(crate) conditional: usize,
     /// In the paper's direction.
-    pub direction: usize,
+    pub(crate) direction: usize,
     /// None of these.
-    pub deviates: usize,
+    pub(crate) deviates: usize,
 }
 
 impl Count {

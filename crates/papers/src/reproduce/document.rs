@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 
-use tidegate_runs::numbers::{digits, with_unit};
-
 use super::claims::counting;
-use super::value_column::{has_values, values_cell, values_head, worded};
-use super::{ClaimResult, Counts, FigureText, PaperText, Seeds, Verdict, headlines};
+use super::value_column::{has_values, measured, values_cell, values_head, worded};
+use super::{ClaimResult, Counts, FigureText, PaperText, Verdict, headlines};
 
 /// A reproduction as a document.
 pub(crate) struct Document<'a> {
@@ -301,25 +299,15 @@ impl Verdict {
     }
 }
 
-/// A claim's measured value as text.
-pub(crate) fn measured(claim: &ClaimResult) -> String {
-    let value = with_unit(claim.measured, &claim.unit);
-    match claim.seeds {
-        Seeds { count: 2.., least: Some(least), most: Some(most) } => {
-            format!("{value} [{} to {}]", digits(least), digits(most))
-        }
-        _ => value,
-    }
-}
-
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::Seeds;
     use super::*;
     use crate::Reproduction;
 
     #[test]
     fn counts_have_singular_and_plural() {
-        let count = |all| super::super::Count { all, ..Default::default() };
+        let count = |all| super::super::claims::Count { all, ..Default::default() };
         let named = [0, 1, 24].map(|all| count(all).named("number", "numbers"));
         assert_eq!(named, ["0 numbers", "1 number", "24 numbers"]);
     }
@@ -328,10 +316,10 @@ pub(super) mod tests {
     fn comparisons_of_our_own_count_apart() {
         let own = |name: &str| ClaimResult { own: true, ..claim(name, Verdict::Deviates, "") };
         let claims = [claim("a", Verdict::Reproduced, ""), own("b"), own("c")];
-        let text = Counts::of(&claims).to_string();
+        let text = Counts::of(&claims).named("paper");
         assert!(text.contains("Of 2 comparisons that are ours"), "{text}");
         assert!(text.ends_with("0 in direction, 2 deviate."), "{text}");
-        assert!(!Counts::of(&claims[..1]).to_string().contains("ours"));
+        assert!(!Counts::of(&claims[..1]).named("paper").contains("ours"));
     }
 
     #[test]

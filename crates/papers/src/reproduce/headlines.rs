@@ -6,8 +6,7 @@ use std::fmt::Write;
 use tidegate_runs::numbers::with_unit;
 
 use super::claims::{ClaimResult, sentence_of, verdict_on};
-use super::document::measured;
-use super::value_column::{has_values, values_cell, values_head, worded};
+use super::value_column::{has_values, measured, values_cell, values_head, worded};
 
 /// Maximum number of other readings or parts that a reason names.
 const OTHERS_MAX: usize = 2;

@@ -32,10 +32,10 @@ use tidegate_runs::nearest;
 use tidegate_sim::SEMANTICS;
 
 pub(crate) use beside::{VERDICTS, beside_name, beside_paper};
-pub(crate) use claims::counting;
-pub use claims::{ClaimResult, Count, Counts, Seeds};
+pub use claims::{ClaimResult, Seeds};
+pub(crate) use claims::{Counts, counting};
 pub use document::DERIVED;
-pub(crate) use document::{Document, Drawn, FIGURES, State, measured, source_of, values};
+pub(crate) use document::{Document, Drawn, FIGURES, State, source_of, values};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
@@ -51,7 +51,7 @@ pub use registry::Verdict;
 pub(crate) use registry::shared_papers;
 pub(crate) use registry::{Claim, Paper, SEEDS, papers};
 use tidegate_runs::destination::DOCUMENTS;
-pub(crate) use value_column::{has_values, paper_value, worded};
+pub(crate) use value_column::{has_values, measured, paper_value, worded};
 
 use crate::markdown;
 use crate::plot::{Plot, is_paper, paper_source};
@@ -499,9 +499,14 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
+    /// The source of the values: `paper`, or that of the only paper.
+    pub fn source(&self) -> &str {
+        source_of(&self.papers)
+    }
+
     /// Totals of the verdicts. Several readings or parts of one sentence count once.
-    pub fn counts(&self) -> Counts {
-        Counts::of(&self.claims)
+    pub fn totals(&self) -> String {
+        Counts::of(&self.claims).named(self.source())
     }
 
     /// Markdown documents by name: the claims, and, if requested, their sensitivity.

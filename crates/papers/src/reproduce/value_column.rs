@@ -1,7 +1,7 @@
 //! The column with the values of a source, and the words for it.
 
-use super::ClaimResult;
-use tidegate_runs::numbers::with_unit;
+use super::{ClaimResult, Seeds};
+use tidegate_runs::numbers::{digits, with_unit};
 
 /// A reason with the name of the source in place of the paper.
 pub(crate) fn worded(reason: &str, source: &str) -> String {
@@ -31,5 +31,16 @@ pub(crate) fn paper_value(claim: &ClaimResult) -> String {
     } else {
         let value = with_unit(claim.paper_value, &claim.unit);
         if claim.derived { format!("({value})") } else { value }
+    }
+}
+
+/// A claim's measured value as text.
+pub(crate) fn measured(claim: &ClaimResult) -> String {
+    let value = with_unit(claim.measured, &claim.unit);
+    match claim.seeds {
+        Seeds { count: 2.., least: Some(least), most: Some(most) } => {
+            format!("{value} [{} to {}]", digits(least), digits(most))
+        }
+        _ => value,
     }
 }
