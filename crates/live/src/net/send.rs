@@ -13,7 +13,9 @@ use tidegate_endpoint::message::{self, Head, Plain, Reply, Request, Unanswered};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::intervals::Intervals;
-use super::report::{Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown};
+use super::report::{
+    Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown, time_shown,
+};
 use super::serve::MOST_REPLY;
 use super::{
     CLOSE_TIMEOUT, Endpoint, EndpointOptions, LOOPBACK_DATAGRAM, failed, no_address, session_error,
@@ -38,6 +40,8 @@ const LEAST_MEASURED: f64 = 0.5;
 const HEADER_BYTES: u64 = 66;
 /// Share of the target at which it counts as reached.
 const REACHED: f64 = 0.95;
+/// Ratio of the measured base RTT to the median completion time from which it is too long.
+const LONG_BASE_RTT: f64 = 1.5;
 /// Share of a processor core from which the sending thread is the limit.
 const BUSY: f64 = 0.9;
 /// Messages that are submitted before the driver is polled again.
@@ -141,7 +145,12 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let fct = sender.fct.summary();
     let limits = sender.limits(&endpoint);
     let missed = target.and_then(|target| missed(goodput, target, &limits));
-    for warning in undone(&fct).into_iter().chain(missed) {
+    let base = match options.endpoint.base_rtt {
+        None => endpoint.driver.node.used_base_rtt(),
+        Some(_) => None,
+    };
+    let long = base.and_then(|base| long_base_rtt(&fct, base.as_us_f64()));
+    for warning in undone(&fct).into_iter().chain(missed).chain(long) {
         (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
@@ -262,6 +271,17 @@ fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
 fn undone(messages: &Completed) -> Option<String> {
     let Completed { count, unfinished, .. } = *messages;
     (unfinished > 0).then(|| format!("{unfinished} of {count} messages were incomplete at the end"))
+}
+
+/// Warning for a measured base RTT that is much longer than the time in which half of the messages
+/// completed: the processes waited for a core when the first session measured it.
+fn long_base_rtt(messages: &Completed, base_us: f64) -> Option<String> {
+    let half_us = messages.p50_us.filter(|half_us| base_us > LONG_BASE_RTT * half_us)?;
+    let [half, base] = [half_us, base_us].map(time_shown);
+    Some(format!(
+        "half of the messages completed within {half}, but the base RTT, which the first session \
+         measured, is {base}: set --base-rtt to at most {half} at both ends"
+    ))
 }
 
 /// Warning for a rate that misses the target by more than a few percent, with the cause.
@@ -602,5 +622,14 @@ mod tests {
             assert!(text.contains(expected), "{text}");
         }
         assert_eq!(missed(0.96, 1.0, &idle()), None);
+    }
+
+    #[test]
+    fn a_base_rtt_above_the_median_is_warned_of() {
+        let half = |p50_us| Completed { count: 9, p50_us, ..Completed::default() };
+        let text = long_base_rtt(&half(Some(77.0)), 120.0).unwrap();
+        assert!(text.contains("within 77.0 us") && text.contains("is 120 us: set"), "{text}");
+        assert_eq!(long_base_rtt(&half(Some(81.0)), 120.0), None);
+        assert_eq!(long_base_rtt(&half(None), 120.0), None);
     }
 }
