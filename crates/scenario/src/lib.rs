@@ -137,7 +137,10 @@ pub fn text(path: &Path) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
         let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
-        let expected = "a scenario file; `tidegate new` writes one";
+        let expected = match path.join("manifest.json").is_file() {
+            true => "a scenario file, such as manifest.json in this folder",
+            false => "a scenario file; `tidegate new` writes one",
+        };
         Error::whole(&origin, files::unreadable(&why), expected).suggest(near)
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
