@@ -42,6 +42,8 @@ const HEADER_BYTES: u64 = 66;
 const REACHED: f64 = 0.95;
 /// Ratio of the measured base RTT to the median completion time from which it is too long.
 const LONG_BASE_RTT: f64 = 1.5;
+/// Smallest number of messages, of a full datagram on average, that are compared with it.
+const LEAST_DONE: u64 = 100;
 /// Share of a processor core from which the sending thread is the limit.
 const BUSY: f64 = 0.9;
 /// Messages that are submitted before the driver is polled again.
@@ -149,7 +151,11 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         None => endpoint.driver.node.used_base_rtt(),
         Some(_) => None,
     };
-    let long = base.and_then(|base| long_base_rtt(&fct, base.as_us_f64()));
+    let mtu = u64::from(endpoint.driver.node.context().mtu);
+    let done = fct.count - fct.unfinished;
+    let is_measured = done >= LEAST_DONE && sender.delivered >= done * mtu;
+    let long = base.filter(|_| is_measured);
+    let long = long.and_then(|base| long_base_rtt(&fct, base.as_us_f64()));
     for warning in undone(&fct).into_iter().chain(missed).chain(long) {
         (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
