@@ -201,11 +201,8 @@ fn short(
     };
     let missing = varied.len() - measured().count();
     match verdict {
-        Verdict::Reproduced => {
-            let seeds = if seeds < 2 { "with one seed" } else { "for every seed" };
-            let alternatives = if varied.is_empty() { "" } else { " and alternative" };
-            format!("{seeds}{alternatives}")
-        }
+        Verdict::Reproduced if varied.is_empty() => "for every seed".to_owned(),
+        Verdict::Reproduced => "for every seed and alternative".to_owned(),
         Verdict::Conditional if !chosen.is_within(claim) => match &differ(true)[..] {
             [] => "not as chosen".to_owned(),
             opens => format!("only with another choice of {}", listed(opens)),
