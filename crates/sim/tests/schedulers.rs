@@ -116,8 +116,9 @@ fn recorded<const EXPLICIT: bool>(
 
 #[test]
 fn lazy_commits_equal_dequeues_and_partitions() {
-    for (name, change) in CHANGES {
-        for &protocol in Protocol::ALL {
+    for (i, (name, change)) in CHANGES.into_iter().enumerate() {
+        // Each protocol has every second change, and each change half of the protocols.
+        for &protocol in Protocol::ALL.iter().skip(i % 2).step_by(2) {
             let setup = || {
                 let mut setup = busy(protocol.stack(), 3);
                 // PFC acts on queued packets, so queues must build up.
