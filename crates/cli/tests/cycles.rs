@@ -8,10 +8,8 @@ use std::fs;
 use std::path::Path;
 
 /// Modules that form a cycle today, by folder. A cycle that is broken must be removed here.
-const KNOWN: &[(&str, &[&str])] = &[
-    ("endpoint/host", &["completion", "engine", "shared", "thread"]),
-    ("sim/partition", &["pausing", "switching"]),
-];
+const KNOWN: &[(&str, &[&str])] =
+    &[("endpoint/host", &["completion", "engine", "shared", "thread"])];
 
 /// For each module, the modules of its folder that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;

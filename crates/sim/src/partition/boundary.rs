@@ -127,10 +127,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         &mut self,
         mail: impl Fn(u32) -> M,
     ) -> Time {
-        let Partition { links, switching, pausing, boundary, generator, .. } = self;
+        let Partition { links, switching, boundary, generator, .. } = self;
         let mut first = Time::NEVER;
         for &(index, to) in &boundary.crossings {
-            switching.commit_port(links, pausing, index);
+            switching.commit_port(links, index);
             let (sentinel, landing) = links.ports[index as usize].land(&links.packets.frames);
             if let Some(landing) = landing {
                 first = first.min(landing);

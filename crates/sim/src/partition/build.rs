@@ -15,7 +15,6 @@ use super::link_effects::LinkEffects;
 use super::links::Links;
 use super::measures::Measures;
 use super::partitioning::Partitioning;
-use super::pausing::Pausing;
 use super::switching::{Parts, Returns, Switching};
 use super::uplinks::Uplinks;
 use crate::events::{Common, EventList, Group};
@@ -71,7 +70,6 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let with_ports = (&mut ports[..], &all[..], own.len());
         let index_of = |name| port_names.index_of(name);
         let switching = Switching::new(fabric, with_ports, markings, seed, index_of, parts);
-        let pausing = Pausing::new(fabric, &all);
 
         let crossings = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = lookup.partition_of(fabric.port_ends(name).to);
@@ -83,7 +81,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         // partition, and days begin and end for all racks at once. Under PFC the far end of a link
         // without delay commits departures at their time, possibly before arrivals at equal times.
         let held_back = setup.faults.reordering > 0.0 || setup.stack_time.most() > Span::ZERO;
-        let instant = pausing.is_on() && ports.iter().any(|port| port.delay == Span::ZERO);
+        let instant = switching.uses_pfc() && ports.iter().any(|port| port.delay == Span::ZERO);
         let entangled = held_back || fabric.circuits.is_some() || instant;
         let apart = !P::EXPLICIT_DEQUEUES && !entangled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
@@ -98,12 +96,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             boundary.put_sentinel(&mut links, port, sentinel);
         }
         let sprays = setup.routing == Choice::Spray;
-        let link_effects = LinkEffects::new(setup, &own_hosts, pausing.is_on());
+        let link_effects = LinkEffects::new(setup, &own_hosts, switching.uses_pfc());
         let mut partition = Partition {
             links,
             switching,
             uplinks: Uplinks::new(hosts, host_names, &own_hosts, sprays, blank, setup.clone()),
-            pausing,
             link_effects,
             injector: Injector::new(
                 (&setup.faults, setup.convergence),

@@ -83,7 +83,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             return;
         }
         let now = self.links.now();
-        self.pausing.came_in(index, packet);
+        self.switching.came_in(index, packet);
         match self.injector.impairment(index) {
             Impairment::Arrives => {}
             Impairment::Lost => return self.links.lose_in_flight(packet),
@@ -93,7 +93,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             Impairment::Duplicated => {
                 self.link_effects.counts.duplicated += 1;
                 let copy = self.links.packets.copy(packet);
-                self.pausing.came_in(index, copy);
+                self.switching.came_in(index, copy);
                 self.reach(to, packet, now);
                 packet = copy;
             }
@@ -108,7 +108,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// A packet that came off its link at `landed` has passed the link's impairments.
     fn reach(&mut self, to: u32, packet: u32, landed: Time) {
         match host_of(to) {
-            None => self.switching.arrive(&mut self.links, &mut self.pausing, to, packet),
+            None => self.switching.arrive(&mut self.links, to, packet),
             Some(host) if self.passes_nic(host, packet, landed) => {
                 self.deliver_though_paused(host, packet, landed);
             }

@@ -16,9 +16,8 @@
 //!
 //! ```text
 //! data    links         ports, packets, rates, the clock, the probe        ◄── all others
-//!         switching     buffers, queues with schedulers, ECN, routes       links, pausing
+//!         switching     buffers, queues with schedulers, ECN, PFC, routes  links
 //!         uplinks       hosts: their transports and uplinks                links, flows
-//!         pausing       PFC by ingress port                                links, switching
 //!         generator     submissions to come                                links' clock, flows
 //!         link_effects  what changes, delays or drops packets at the end of a link
 //!         boundary      own ports, links to other partitions               links
@@ -30,8 +29,8 @@
 //!         most one test
 //! ```
 //!
-//! The steps that need most of the states at once (the event loop, landings, faults, records) are
-//! methods of [`Partition`].
+//! The steps that need most of the states at once (the event loop, landings, pause frames, faults,
+//! records) are methods of [`Partition`].
 //!
 //! A partition has its own hosts and switches, the ports that they send from, and the far ends of
 //! links that arrive from other partitions. Ports and hosts have local indices; switches keep their
@@ -64,7 +63,6 @@ use generator::Generator;
 use link_effects::LinkEffects;
 use links::{Landed, Links};
 use measures::Measures;
-use pausing::Pausing;
 use switching::Switching;
 use uplinks::{Uplinks, host_of};
 
@@ -79,7 +77,6 @@ pub(crate) struct Partition<P, N> {
     links: Links<P, N>,
     switching: Switching,
     uplinks: Uplinks<N>,
-    pausing: Pausing,
     link_effects: LinkEffects,
     injector: Injector,
     generator: Generator,
@@ -173,7 +170,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         if !self.link_effects.are_none() {
             self.apply_link_effects(index, to, packet)
         } else if to & HOST == 0 {
-            self.switching.arrive(&mut self.links, &mut self.pausing, to, packet)
+            self.switching.arrive(&mut self.links, to, packet)
         } else {
             self.deliver(to & !HOST, packet, self.links.now())
         }
@@ -187,14 +184,14 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// progress at that time has ended by now.
     #[inline(always)]
     fn refill(&mut self, index: u32, sender: u32) {
-        let Partition { links, switching, uplinks, pausing, flows, .. } = self;
+        let Partition { links, switching, uplinks, flows, .. } = self;
         let now = links.clock.step_back();
         if sender & HOST != 0 {
             if !uplinks.pull(links, flows, sender & !HOST) {
                 uplinks.arm(links, sender & !HOST);
             }
         } else {
-            switching.commit_port(links, pausing, index);
+            switching.commit_port(links, index);
         }
         links.clock.advance(now);
         if links.ports[index as usize].link_is_empty() {
@@ -225,10 +222,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Starts every transmission that is due at a port.
     #[inline]
     fn commit(&mut self, index: u32) {
-        let Partition { links, switching, uplinks, pausing, flows, .. } = self;
+        let Partition { links, switching, uplinks, flows, .. } = self;
         match host_of(links.ports[index as usize].owner) {
             Some(host) => _ = uplinks.pull(links, flows, host),
-            None => switching.commit_port(links, pausing, index),
+            None => switching.commit_port(links, index),
         }
     }
 
@@ -245,13 +242,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// A port that was not allowed to send may be allowed now.
     fn on_wake(&mut self, index: u32) {
-        let Partition { links, switching, uplinks, pausing, flows, .. } = self;
+        let Partition { links, switching, uplinks, flows, .. } = self;
         match host_of(links.ports[index as usize].owner) {
             Some(host) => {
                 links.clock.clear(Source::Wake(index));
                 uplinks.pull_though_paused(links, flows, host);
             }
-            None => switching.on_wake(links, pausing, index),
+            None => switching.on_wake(links, index),
         }
     }
 }

@@ -72,9 +72,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     fn take_down(&mut self, index: u32) {
-        let Partition { links, switching, pausing, boundary, measures, .. } = self;
+        let Partition { links, switching, boundary, measures, .. } = self;
         let now = links.now();
-        switching.empty_port(links, pausing, index);
+        switching.empty_port(links, index);
         let sentinel = boundary.take_sentinel(links, index);
         measures.cut_short(index, links.ports[index as usize].busy_beyond(now));
         links.cut(index);

@@ -1,10 +1,11 @@
 //! Switches: routing, queueing, marking, admission, and committing transmissions that are due.
 //!
 //! [`scheduled`] has the ports with a scheduler, [`racks`] those of racks with circuits,
-//! [`trimming`] those that trim packets, and [`totals`] what the records of switch ports need. All
-//! of them work on the links and may trigger PFC; nothing here touches hosts.
+//! [`trimming`] those that trim packets, [`pausing`] has PFC, and [`totals`] what the records of
+//! switch ports need. All of them work on the links; nothing here touches hosts.
 
 mod coarse_telemetry;
+mod pausing;
 mod racks;
 mod scheduled;
 mod totals;
@@ -14,11 +15,11 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, Trimming};
 use tidegate_core::{Domain, Hop, Rng, Span, Time, frame_flag};
 
 use super::links::Links;
-use super::pausing::Pausing;
 use crate::fabric::routing::{NO_PORT, Routing};
 use crate::measures::histogram::Histogram;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
+use crate::ports::ingress::Ingress;
 use crate::ports::marking::Markings;
 use crate::ports::port::{HOST, Port, PortHistograms, flag};
 use crate::ports::scheduler::Scheduler;
@@ -39,6 +40,8 @@ pub(super) struct Switching {
     schedulers: Vec<Option<Box<Scheduler>>>,
     /// Queues by destination rack, if the fabric has circuits.
     racks: Option<Box<Racks>>,
+    /// Bytes by ingress, if any switch uses PFC.
+    ingress: Option<Box<Ingress>>,
     /// By port, if the run keeps histograms.
     histograms: Vec<PortHistograms>,
     /// ECN configurations, indexed by [`Port::marking`].
@@ -111,6 +114,7 @@ impl Switching {
             routing,
             schedulers,
             racks,
+            ingress: Ingress::new(fabric, names).map(Box::new),
             histograms: (0..kept).map(|_| PortHistograms::default()).collect(),
             ecn: markings.ways().to_vec(),
             marking: streams.iter().map(stream).collect(),
@@ -137,12 +141,7 @@ impl Switching {
 
     /// Starts every transmission that is due at a port.
     #[inline(always)]
-    pub(super) fn commit_port<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &mut Pausing,
-        index: u32,
-    ) {
+    pub(super) fn commit_port<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let now = links.now();
         loop {
             let port = &links.ports[index as usize];
@@ -150,7 +149,7 @@ impl Switching {
                 return;
             }
             if port.flags & flag::SCHEDULED != 0 {
-                return self.commit_scheduled(links, pausing, index);
+                return self.commit_scheduled(links, index);
             }
             self.start_next(links, index);
         }
@@ -173,15 +172,10 @@ impl Switching {
     }
 
     /// Starts every transmission that is due at a switch.
-    pub(super) fn commit_switch<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &mut Pausing,
-        switch: u32,
-    ) {
+    fn commit_switch<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
         let Switch { first_port, last_port, .. } = self.switches[switch as usize];
         for at in first_port..last_port {
-            self.commit_port(links, pausing, self.ports[at as usize]);
+            self.commit_port(links, self.ports[at as usize]);
         }
     }
 
@@ -286,7 +280,6 @@ impl Switching {
     pub(super) fn arrive<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         packet: u32,
     ) {
@@ -299,11 +292,11 @@ impl Switching {
             return;
         }
         let index = links.index_of(index);
-        self.commit_port(links, pausing, index);
+        self.commit_port(links, index);
         let port = &links.ports[index as usize];
         let unusual = flag::NO_SHORTCUT | flag::HISTOGRAMS | flag::SCHEDULED;
         if !port.is_free(now) || port.flags & unusual != 0 {
-            self.join_queue(links, pausing, switch, index, packet);
+            self.join_queue(links, switch, index, packet);
         } else if special != 0 {
             self.start(links, index, packet, now, Span::ZERO);
         } else {
@@ -321,7 +314,6 @@ impl Switching {
     fn join_queue<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -334,7 +326,7 @@ impl Switching {
         // Only packets that the buffer admits are marked.
         let marks = port.flags & flag::MARKS_EARLY != 0;
         if port.flags & flag::SCHEDULED != 0 {
-            return self.join_scheduled(links, pausing, switch, index, packet);
+            return self.join_scheduled(links, switch, index, packet);
         }
         let now = links.now();
         if port.is_free(now) {
@@ -344,14 +336,14 @@ impl Switching {
             self.start(links, index, packet, now, Span::ZERO);
             return;
         }
-        if self.overflows(links, pausing, switch, index, packet) {
-            self.refuse(links, pausing, switch, index, packet);
+        if self.overflows(links, switch, index, packet) {
+            self.refuse(links, switch, index, packet);
             return;
         }
         if marks {
             self.mark(links, index, packet);
         }
-        self.enqueue(links, pausing, switch, index, packet);
+        self.enqueue(links, switch, index, packet);
     }
 
     /// A packet joins the queue of its priority at a port without a scheduler.
@@ -359,7 +351,6 @@ impl Switching {
     fn enqueue<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -373,7 +364,7 @@ impl Switching {
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
         let wire = links.packets.frames[packet as usize].wire_bytes;
         self.switches[switch as usize].used += wire as u64;
-        self.note_occupancy(links, pausing, switch);
+        self.note_occupancy(links, switch);
     }
 
     /// Returns whether the switch's buffer, or the counter of this queue, cannot take the packet.
@@ -381,7 +372,6 @@ impl Switching {
     fn overflows<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -391,32 +381,22 @@ impl Switching {
         let (wire, priority) = (frame.wire_bytes as u32, frame.priority);
         (port.flags & flag::LIMITED != 0 || port.queue_bytes > u32::MAX - wire)
             && !(self.queue_admits(links, switch, index, (wire, priority))
-                && self.admits(links, pausing, switch, index, wire))
+                && self.admits(links, switch, index, wire))
     }
 
     /// Notes the occupancy of a switch if it seems to be a new maximum.
     #[inline(always)]
-    fn note_occupancy<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &mut Pausing,
-        switch: u32,
-    ) {
+    fn note_occupancy<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
         let Switch { used, max_used, .. } = self.switches[switch as usize];
         if used > max_used {
-            self.reach_new_high(links, pausing, switch);
+            self.reach_new_high(links, switch);
         }
     }
 
     /// The occupancy may be stale: commits every port of the switch, and compares again.
     #[inline(never)]
-    fn reach_new_high<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &mut Pausing,
-        switch: u32,
-    ) {
-        self.commit_switch(links, pausing, switch);
+    fn reach_new_high<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
+        self.commit_switch(links, switch);
         let switch = &mut self.switches[switch as usize];
         switch.max_used = switch.max_used.max(switch.used);
     }
@@ -425,7 +405,6 @@ impl Switching {
     fn admits<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         wire: u32,
@@ -440,7 +419,7 @@ impl Switching {
         }
         // The occupancy may be stale, and is then too high; and credits are no part of it. Commit
         // every port of the switch and compare again.
-        self.commit_switch(links, pausing, switch);
+        self.commit_switch(links, switch);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
         fits(&self.switches[switch as usize], shared)
     }
@@ -460,12 +439,7 @@ impl Switching {
 
     /// The link of a switch's port goes down: drops all packets that wait for it, and frees their
     /// room.
-    pub(super) fn empty_port<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &mut Pausing,
-        index: u32,
-    ) {
+    pub(super) fn empty_port<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let now = links.now();
         let queued = self.queued_byte_ps(links, index, now);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
@@ -476,7 +450,7 @@ impl Switching {
             port.waits.byte_ps += queued;
             self.switches[port.owner as usize].used -= shared as u64;
         }
-        self.drain_scheduler(links, pausing, index);
+        self.drain_scheduler(links, index);
     }
 }
 

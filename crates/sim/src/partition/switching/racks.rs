@@ -7,7 +7,7 @@
 use tidegate_core::fabric::Fabric;
 use tidegate_core::{Frame, Hop, Time, frame_flag};
 
-use super::{Links, Pausing, Switching};
+use super::{Links, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::{NOWHERE, Naming};
 use crate::partition::clock::Source;
@@ -87,7 +87,6 @@ impl Switching {
     pub(super) fn join_voq<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         rack: usize,
         packet: u32,
@@ -98,7 +97,7 @@ impl Switching {
         let queue = voqs.queue_for(frame.dst);
         let port = voqs.port(queue);
         let refused = voqs.refuses(queue, frame.wire_bytes, now);
-        if refused || self.overflows(links, pausing, switch, port, packet) {
+        if refused || self.overflows(links, switch, port, packet) {
             return self.drop_packet(links, switch, port, packet);
         }
         if links.ports[port as usize].flags & flag::MARKS_EARLY != 0 {
@@ -113,7 +112,7 @@ impl Switching {
         self.commit_rack(links, rack);
         let port = &mut links.ports[port as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        self.note_occupancy(links, pausing, switch);
+        self.note_occupancy(links, switch);
     }
 
     /// Records how long the queue of the port `index` has had its length.

@@ -6,7 +6,7 @@
 
 use tidegate_core::{Frame, Span, Time, frame_flag};
 
-use super::{Links, Pausing, Switching};
+use super::{Links, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::partition::clock::Source;
@@ -35,20 +35,19 @@ impl Switching {
     pub(super) fn join_scheduled<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
     ) {
         if let Some(rack) = self.rack_at(index) {
-            return self.join_voq(links, pausing, switch, rack, packet);
+            return self.join_voq(links, switch, rack, packet);
         }
         if links.packets.frames[packet as usize].flags & frame_flag::CREDIT != 0
             && self.scheduler(index).is_some_and(|scheduler| scheduler.has_credits())
         {
-            return self.join_credits(links, pausing, switch, index, packet);
+            return self.join_credits(links, switch, index, packet);
         }
-        if self.overflows(links, pausing, switch, index, packet) {
+        if self.overflows(links, switch, index, packet) {
             return self.drop_packet(links, switch, index, packet);
         }
         let frame = links.packets.frames[packet as usize];
@@ -62,22 +61,21 @@ impl Switching {
             }
             return self.start(links, index, packet, now, Span::ZERO);
         }
-        if !pausing.admits(links, self, switch, packet) {
+        if !self.ingress_admits(links, switch, packet) {
             return self.drop_packet(links, switch, index, packet);
         }
         if links.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
             self.mark(links, index, packet);
         }
         self.enqueue_scheduled(links, switch, index, packet, Scheduler::push);
-        self.commit_joined(links, pausing, switch, index);
-        pausing.joined(links, self, switch, packet, frame.priority & 7);
+        self.commit_joined(links, switch, index);
+        self.pause_if_over(links, switch, packet, frame.priority & 7);
     }
 
     /// A credit joins the credit queue, which is not part of the switch's shared buffer.
     fn join_credits<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -90,7 +88,7 @@ impl Switching {
         }
         if scheduler.refuses_credit(&frame) {
             // The count may be stale: queued credits may have left by now.
-            self.commit_scheduled(links, pausing, index);
+            self.commit_scheduled(links, index);
             if let Some(scheduler) =
                 self.scheduler_mut(index).filter(|of| of.refuses_credit(&frame))
             {
@@ -99,7 +97,7 @@ impl Switching {
             }
         }
         self.push_scheduled(links, index, packet, Scheduler::push_credit);
-        self.commit_joined(links, pausing, switch, index);
+        self.commit_joined(links, switch, index);
     }
 
     /// A packet has joined a queue of a port. The port is committed now, unless a later event will
@@ -108,23 +106,22 @@ impl Switching {
     fn commit_joined<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
     ) {
         let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
             && links.ports[index as usize].free_at > links.now()
             && !links.ports[index as usize].link_is_empty();
-        if !waits || pausing.is_on() || P::EXPLICIT_DEQUEUES {
-            self.commit_scheduled(links, pausing, index);
+        if !waits || self.uses_pfc() || P::EXPLICIT_DEQUEUES {
+            self.commit_scheduled(links, index);
         }
         let port = &mut links.ports[index as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        self.note_occupancy(links, pausing, switch);
+        self.note_occupancy(links, switch);
     }
 
     /// A packet joins a queue of a port and takes room in its switch's buffer.
-    pub(in crate::partition) fn enqueue_scheduled<P: Probe, N: Naming>(
+    pub(super) fn enqueue_scheduled<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
         switch: u32,
@@ -161,10 +158,9 @@ impl Switching {
     /// else would start it.
     #[cold]
     #[inline(never)]
-    pub(in crate::partition) fn commit_scheduled<P: Probe, N: Naming>(
+    pub(super) fn commit_scheduled<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         index: u32,
     ) {
         if let Some(rack) = self.rack_at(index) {
@@ -182,7 +178,7 @@ impl Switching {
                 if P::EXPLICIT_DEQUEUES {
                     links.schedule_explicit(index);
                 }
-                return self.wake(links, pausing, index, start);
+                return self.wake(links, index, start);
             }
             let (port, frames) = (&mut links.ports[index as usize], &links.packets.frames);
             if port.flags & flag::HISTOGRAMS != 0 {
@@ -201,7 +197,7 @@ impl Switching {
                 self.leave(links, index, packet, start)
             };
             self.start(links, index, packet, start, waited);
-            pausing.left(links, self, index, packet);
+            self.uncount(links, index, packet);
         }
     }
 
@@ -209,7 +205,6 @@ impl Switching {
     pub(in crate::partition) fn on_wake<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         index: u32,
     ) {
         links.clock.clear(Source::Wake(index));
@@ -217,19 +212,13 @@ impl Switching {
             return self.on_rack_wake(links, rack);
         }
         self.scheduler_mut(index).into_iter().for_each(|of| of.wakes_at = Time::NEVER);
-        self.commit_scheduled(links, pausing, index);
+        self.commit_scheduled(links, index);
     }
 
     /// Schedules a commit of the port at `start` if no other event would do it.
-    fn wake<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        pausing: &Pausing,
-        index: u32,
-        start: Time,
-    ) {
+    fn wake<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32, start: Time) {
         let port = &links.ports[index as usize];
-        let eager = P::EXPLICIT_DEQUEUES || pausing.needs_departures(port.owner);
+        let eager = P::EXPLICIT_DEQUEUES || self.needs_departures(port.owner);
         let at = if eager || port.link_is_empty() { start } else { Time::NEVER };
         let at = if at == Time::NEVER { at } else { links.clock.reach(at) };
         let Some(scheduler) = self.schedulers[index as usize].as_deref_mut() else { return };
@@ -262,7 +251,6 @@ impl Switching {
     pub(super) fn drain_scheduler<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         index: u32,
     ) {
         let now = links.now();
@@ -272,9 +260,9 @@ impl Switching {
         scheduler.drain(&links.packets.frames, |packet| lost.push(packet));
         links.ports[index as usize].set_queue(0, true);
         for packet in lost {
-            pausing.left(links, self, index, packet);
+            self.uncount(links, index, packet);
             links.lose(packet);
         }
-        self.wake(links, pausing, index, Time::NEVER);
+        self.wake(links, index, Time::NEVER);
     }
 }

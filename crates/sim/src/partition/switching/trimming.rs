@@ -11,7 +11,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
 use tidegate_core::{Body, Frame, frame_flag};
 
-use super::{Links, Pausing, Switching};
+use super::{Links, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::ports::port::{HOST, flag};
@@ -92,7 +92,6 @@ impl Switching {
     pub(super) fn refuse<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -101,7 +100,7 @@ impl Switching {
             return self.drop_packet(links, switch, index, packet);
         };
         if links.packets.body(packet).payload_bytes == 0 {
-            return self.refuse_headers(links, pausing, switch, index, packet);
+            return self.refuse_headers(links, switch, index, packet);
         }
         let victim = self.victim(links, switch, index, packet, &trimming);
         let port = &mut links.ports[index as usize];
@@ -119,11 +118,11 @@ impl Switching {
         frame.flags &= !frame_flag::ECN_CAPABLE;
         let wire = frame.wire_bytes as u32;
         if self.has_room(links, index, &trimming, (wire, priority))
-            && self.admits(links, pausing, switch, index, wire)
+            && self.admits(links, switch, index, wire)
         {
-            self.enqueue(links, pausing, switch, index, victim);
+            self.enqueue(links, switch, index, victim);
         } else {
-            self.refuse_headers(links, pausing, switch, index, victim);
+            self.refuse_headers(links, switch, index, victim);
         }
     }
 
@@ -133,7 +132,6 @@ impl Switching {
     fn refuse_headers<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         switch: u32,
         index: u32,
         packet: u32,
@@ -144,7 +142,7 @@ impl Switching {
             returns.sender(links.packets.body(packet), dst)
         });
         match sender {
-            Some(sender) => self.send_back(links, pausing, (switch, index), packet, sender),
+            Some(sender) => self.send_back(links, (switch, index), packet, sender),
             None => self.drop_packet(links, switch, index, packet),
         }
     }
@@ -154,7 +152,6 @@ impl Switching {
     fn send_back<P: Probe, N: Naming>(
         &mut self,
         links: &mut Links<P, N>,
-        pausing: &mut Pausing,
         (switch, index): (u32, u32),
         packet: u32,
         sender: u32,
@@ -166,7 +163,7 @@ impl Switching {
         let gone =
             |this: &Self, links: &Links<P, N>| this.switches[switch as usize].drops + links.lost();
         let before = gone(self, links);
-        self.arrive(links, pausing, switch, packet);
+        self.arrive(links, switch, packet);
         let is_sent = gone(self, links) == before;
         if let Some(returns) = &mut self.returns {
             returns.counts[index as usize] += u64::from(is_sent);
