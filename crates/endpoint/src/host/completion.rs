@@ -3,14 +3,15 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use event_listener::{Event, EventListener, Listener};
+use event_listener::{EventListener, Listener};
 
 use super::Error;
-use super::shared::{Handle, lock};
+use super::handle::Handle;
+use super::promise::{Promise, Source};
 use super::thread::{Lead, Waits};
 use crate::driver::{Clock, span};
 
@@ -25,13 +26,12 @@ pub struct Completion<T> {
     host: Handle,
 }
 
-/// A source of an outcome.
-pub(super) trait Source<T>: Send + Sync {
-    /// Takes the outcome, if it is available.
-    fn take(&self) -> Option<Result<T, Error>>;
-
-    /// Notified when an outcome may be available.
-    fn changed(&self) -> &Event;
+impl<T: Send + 'static> Completion<T> {
+    /// Creates the completion of a promise.
+    pub(super) fn promised(host: &Handle) -> (Promise<T>, Completion<T>) {
+        let (promise, source) = Promise::new();
+        (promise, Completion::new(source, host.clone()))
+    }
 }
 
 impl<T> Completion<T> {
@@ -62,8 +62,8 @@ impl<T> Completion<T> {
 
     /// Waits while `left` returns a time other than zero; `None` has no limit.
     fn outcome(&mut self, left: impl Fn() -> Option<Duration>) -> Result<T, Error> {
-        let host = self.host.clone();
-        let waits = Waits::new(host.shared());
+        let event_loop = self.host.event_loop().clone();
+        let waits = Waits::new(&event_loop);
         let mut lead: Option<Lead<'_>> = None;
         loop {
             if let Some(outcome) = self.source.take() {
@@ -79,7 +79,7 @@ impl<T> Completion<T> {
             let looks_again = match &mut lead {
                 Some(lead) => lead.work(left),
                 None if waits.is_alone() => {
-                    lead = Some(Lead::demand(host.shared()));
+                    lead = Some(Lead::demand(&event_loop));
                     true
                 }
                 None => false,
@@ -119,8 +119,8 @@ impl<T> Future for Completion<T> {
                     Poll::Ready(()) => self.listener = None,
                     Poll::Pending => {
                         if self.waits.is_none() {
-                            self.waits = Some(Waits::new(self.host.shared()));
-                            self.host.shared().call();
+                            self.waits = Some(Waits::new(self.host.event_loop()));
+                            self.host.event_loop().call();
                         }
                         return Poll::Pending;
                     }
@@ -131,69 +131,6 @@ impl<T> Future for Completion<T> {
     }
 }
 
-/// Holds one outcome.
-struct Slot<T> {
-    outcome: Mutex<Outcome<T>>,
-    changed: Event,
-}
-
-enum Outcome<T> {
-    Open,
-    Known(Result<T, Error>),
-    Given,
-}
-
-impl<T: Send> Source<T> for Slot<T> {
-    fn take(&self) -> Option<Result<T, Error>> {
-        let mut outcome = lock(&self.outcome);
-        match std::mem::replace(&mut *outcome, Outcome::Given) {
-            Outcome::Known(known) => Some(known),
-            Outcome::Given => Some(Err(Error::Given)),
-            Outcome::Open => {
-                *outcome = Outcome::Open;
-                None
-            }
-        }
-    }
-
-    fn changed(&self) -> &Event {
-        &self.changed
-    }
-}
-
-/// The obligation to resolve an outcome. Dropping it resolves the outcome to [`Error::Closed`].
-pub(super) struct Promise<T>(Arc<Slot<T>>);
-
-impl<T: Send + 'static> Promise<T> {
-    /// Creates a promise with its completion.
-    pub(super) fn new(host: &Handle) -> (Promise<T>, Completion<T>) {
-        let slot = Arc::new(Slot { outcome: Mutex::new(Outcome::Open), changed: Event::new() });
-        (Promise(slot.clone()), Completion::new(slot, host.clone()))
-    }
-}
-
-impl<T> Promise<T> {
-    pub(super) fn resolve(self, outcome: Result<T, Error>) {
-        self.set(outcome);
-    }
-
-    /// Sets the outcome; later calls have no effect.
-    fn set(&self, known: Result<T, Error>) {
-        let mut outcome = lock(&self.0.outcome);
-        if matches!(*outcome, Outcome::Open) {
-            *outcome = Outcome::Known(known);
-            drop(outcome);
-            self.0.changed.notify(usize::MAX);
-        }
-    }
-}
-
-impl<T> Drop for Promise<T> {
-    fn drop(&mut self) {
-        self.set(Err(Error::Closed));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
@@ -201,11 +138,13 @@ mod tests {
 
     use super::*;
     use crate::host::shared::Shared;
+    use crate::host::thread::EventLoop;
 
     fn promise() -> (Promise<u8>, Completion<u8>) {
         let (_, waker) = UnixStream::pair().unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        Promise::new(&Handle::new(Arc::new(Shared::new(address, waker, 1))))
+        let shared = Arc::new(Shared::new(address, waker, 1));
+        Completion::promised(&Handle::new(Arc::new(EventLoop::new(shared, None))))
     }
 
     #[test]

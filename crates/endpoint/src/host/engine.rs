@@ -12,9 +12,9 @@ use bytes::Bytes;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Span, Time};
 
-use super::completion::Promise;
-use super::shared::{Arrived, Handle, Lent, Order, PeerState, Purpose, Shared};
-use super::{Error, Peer, PeerPath};
+use super::Error;
+use super::promise::Promise;
+use super::shared::{Arrived, Connected, Lent, Order, PeerPath, PeerState, Purpose, Shared};
 use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
 use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
@@ -24,7 +24,7 @@ struct Known {
     state: Arc<PeerState>,
     is_open: bool,
     /// Promises of `connect`, until the session is open.
-    connecting: Vec<(Promise<Peer>, Handle)>,
+    connecting: Vec<Connected>,
 }
 
 /// A message that was sent and is not acknowledged.
@@ -148,7 +148,7 @@ impl Engine {
     fn execute(&mut self, order: Order) {
         let now = self.driver.now();
         match order {
-            Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
+            Order::Connect(to, connected) => self.connect(now, to, connected),
             Order::Send { to, body, of } => self.send(now, to, body, of),
             Order::Path(of, promise) => promise.resolve(self.path(&of)),
             Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
@@ -161,18 +161,18 @@ impl Engine {
         }
     }
 
-    fn connect(&mut self, now: Time, to: SocketAddr, promise: Promise<Peer>, host: Handle) {
+    fn connect(&mut self, now: Time, to: SocketAddr, connected: Connected) {
         if self.closing.is_some() {
-            return promise.resolve(Err(Error::Closed));
+            return connected(Err(Error::Closed));
         }
         // The only failure is a limit of this host.
         let Ok(id) = self.driver.node.connect(now, to) else {
-            return promise.resolve(Err(Error::Full));
+            return connected(Err(Error::Full));
         };
         let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
         match known.is_open {
-            true => promise.resolve(Ok(Peer { state: known.state.clone(), host })),
-            false => known.connecting.push((promise, host)),
+            true => connected(Ok(known.state.clone())),
+            false => known.connecting.push(connected),
         }
     }
 
@@ -241,8 +241,8 @@ impl Engine {
         let Some(address) = self.driver.node.address(peer) else { return };
         let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
         known.is_open = true;
-        for (promise, host) in known.connecting.drain(..) {
-            promise.resolve(Ok(Peer { state: known.state.clone(), host }));
+        for connected in known.connecting.drain(..) {
+            connected(Ok(known.state.clone()));
         }
         if self.closing.is_some() {
             self.driver.node.close(now, peer);
@@ -311,7 +311,7 @@ impl Engine {
         if self.closing.is_none() {
             self.shared.forget_left();
         }
-        connecting.into_iter().for_each(|(promise, _)| promise.resolve(Err(why)));
+        connecting.into_iter().for_each(|connected| connected(Err(why)));
         let theirs = self.replies.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
         theirs.for_each(|(_, promise)| promise.resolve(Err(why)));
     }

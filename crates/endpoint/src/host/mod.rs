@@ -35,10 +35,16 @@
 //! handles: the host runs while one of them exists. When the last is dropped, the host closes as by
 //! [`Host::close`], but without waiting: if the process ends then, messages in flight may be lost.
 
+// A module uses only those before it: `promise` keeps an outcome until it is taken, `shared` has
+// the orders and the inbox, `engine` executes orders, `thread` selects the thread that runs the
+// engine, `handle` keeps the host running, and `completion` and `peer` are for the application.
 mod completion;
 mod engine;
 mod error;
+mod handle;
+mod lock;
 mod peer;
+mod promise;
 mod shared;
 mod thread;
 
@@ -51,13 +57,15 @@ use event_listener::Event;
 
 pub use completion::Completion;
 pub use error::{BindError, Error};
-pub use peer::{Message, Peer, PeerPath, Request};
+pub use peer::{Message, Peer, Request};
+pub use shared::PeerPath;
 
 use crate::driver::Driver;
 use crate::node::{Config, Delivery, Gone, Node, entropy};
 use crate::socket::{Socket, SocketOptions};
-use completion::{Promise, Source};
-use shared::{Handle, Order, Shared};
+use handle::Handle;
+use promise::Source;
+use shared::{Order, Shared};
 
 /// A handle of a host. Clones refer to the same host.
 #[derive(Clone)]
@@ -82,8 +90,7 @@ impl Host {
         woken.set_nonblocking(true)?;
         let unread_bytes = driver.node.limits().unread_bytes;
         let shared = Arc::new(Shared::new(driver.address()?, waker, unread_bytes));
-        thread::spawn(driver, &shared, woken)?;
-        Ok(Host(Handle::new(shared)))
+        Ok(Host(Handle::new(thread::spawn(driver, shared, woken)?)))
     }
 
     /// The local address.
@@ -93,8 +100,11 @@ impl Host {
 
     /// Requests a session with the peer at an address. If one exists already, it is reused.
     pub fn connect(&self, to: SocketAddr) -> Completion<Peer> {
-        let (promise, completion) = Promise::new(&self.0);
-        self.0.shared().order(Order::Connect(to, promise, self.0.clone()));
+        let (promise, completion) = Completion::promised(&self.0);
+        let host = self.0.clone();
+        let connected =
+            |session: Result<_, _>| promise.resolve(session.map(|state| Peer { state, host }));
+        self.0.order(Order::Connect(to, Box::new(connected)));
         completion
     }
 
@@ -110,7 +120,7 @@ impl Host {
     /// host has ended. If no message is delivered for [`silence`](crate::node::Limits::silence),
     /// the remaining ones fail.
     pub fn close(&self) -> Completion<()> {
-        self.0.shared().order(Order::Close);
+        self.0.order(Order::Close);
         Completion::new(Arc::new(End(self.0.shared().clone())), self.0.clone())
     }
 }
@@ -130,6 +140,7 @@ impl Source<(Peer, Message)> for Inbox {
         // Read the end first: no message arrives after it.
         let end = shared.end.get();
         let Some(message) = shared.next() else { return end.map(|&why| Err(why)) };
+        self.0.order(Order::Taken(message.from.id, message.bytes));
         let from = Peer { state: message.from, host: self.0.clone() };
         let body = message.body;
         let message = match message.request {

@@ -7,10 +7,11 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use event_listener::Event;
-use tidegate_core::Span;
 
-use super::completion::{Completion, Promise, Source};
-use super::shared::{Handle, Order, PeerState, Purpose};
+use super::completion::Completion;
+use super::handle::Handle;
+use super::promise::Source;
+use super::shared::{Order, PeerPath, PeerState, Purpose};
 use super::{Error, Gone};
 use crate::node::PeerId;
 
@@ -38,7 +39,7 @@ impl Peer {
     ///
     /// The message is kept in memory until then, without a limit: see [`room`](Self::room).
     pub fn send(&self, body: impl Into<Bytes>) -> Completion<()> {
-        let (promise, completion) = Promise::new(&self.host);
+        let (promise, completion) = Completion::promised(&self.host);
         self.put(body.into(), Purpose::Plain(promise));
         completion
     }
@@ -47,14 +48,14 @@ impl Peer {
     /// behind messages that do. An application that serves requests and sends its own must receive
     /// messages in another thread or task.
     pub fn request(&self, body: impl Into<Bytes>) -> Completion<Bytes> {
-        let (promise, completion) = Promise::new(&self.host);
+        let (promise, completion) = Completion::promised(&self.host);
         self.put(body.into(), Purpose::Request(promise));
         completion
     }
 
     fn put(&self, body: Bytes, of: Purpose) {
         self.state.in_flight.fetch_add(body.len() as u64, Ordering::Relaxed);
-        self.host.shared().order(Order::Send { to: self.state.clone(), body, of });
+        self.host.order(Order::Send { to: self.state.clone(), body, of });
     }
 
     /// Completes when fewer than `most` sent bytes to this peer are in flight. An application that
@@ -66,8 +67,8 @@ impl Peer {
 
     /// Returns what the host has measured of the path to the peer.
     pub fn path(&self) -> Completion<PeerPath> {
-        let (promise, completion) = Promise::new(&self.host);
-        self.host.shared().order(Order::Path(self.state.clone(), promise));
+        let (promise, completion) = Completion::promised(&self.host);
+        self.host.order(Order::Path(self.state.clone(), promise));
         completion
     }
 
@@ -79,19 +80,9 @@ impl Peer {
     /// Accepts no further messages, and ends the session when all sent messages have arrived.
     /// Completes with the reason of the end. Requests without a reply fail then.
     pub fn close(&self) -> Completion<Gone> {
-        self.host.shared().order(Order::End(self.state.id));
+        self.host.order(Order::End(self.state.id));
         self.closed()
     }
-}
-
-/// Measurements of the path to a peer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PeerPath {
-    /// The minimum RTT so far, of a full datagram and a short answer; `None` before the first
-    /// measurement.
-    pub base_rtt: Option<Span>,
-    /// Why the path is outside the design range of the protocol with its parameters, if it is.
-    pub domain_warning: Option<String>,
 }
 
 impl PartialEq for Peer {
@@ -167,7 +158,7 @@ impl Request {
     /// Sends the reply, which may be empty. Completes when the peer host has all of it.
     pub fn reply(mut self, body: impl Into<Bytes>) -> Completion<()> {
         self.is_answered = true;
-        let (promise, completion) = Promise::new(&self.from.host);
+        let (promise, completion) = Completion::promised(&self.from.host);
         self.from.put(body.into(), Purpose::Reply(self.number, promise));
         completion
     }

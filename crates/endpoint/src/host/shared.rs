@@ -4,29 +4,22 @@ use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::thread::Thread;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use bytes::Bytes;
 use event_listener::{Event, IntoNotification as _};
+use tidegate_core::Span;
 
-use super::completion::Promise;
-use super::engine::Engine;
-use super::thread::Lead;
-use super::{Error, Peer, PeerPath};
+use super::Error;
+use super::lock::lock;
+use super::promise::Promise;
 use crate::node::{Gone, PeerId};
-
-/// Locks a mutex. Poisoning is ignored: no critical section leaves inconsistent data when it
-/// panics.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// An order of the application.
 pub(super) enum Order {
-    /// Request a session. The order carries a handle of the host for the resulting [`Peer`].
-    Connect(SocketAddr, Promise<Peer>, Handle),
+    /// Request a session.
+    Connect(SocketAddr, Connected),
     /// Send a message.
     Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
     /// Report the measurements of the path to a peer.
@@ -41,6 +34,9 @@ pub(super) enum Order {
     Close,
 }
 
+/// Resolves the promise for a session. If it is dropped instead, the promise fails.
+pub(super) type Connected = Box<dyn FnOnce(Result<Arc<PeerState>, Error>) + Send>;
+
 /// The kind of a message, with the promise for its outcome.
 pub(super) enum Purpose {
     Plain(Promise<()>),
@@ -53,7 +49,7 @@ impl Order {
     /// Resolves its promise with an error.
     fn fail(self, why: Error) {
         match self {
-            Order::Connect(_, promise, _) => promise.resolve(Err(why)),
+            Order::Connect(_, connected) => connected(Err(why)),
             Order::Send { of, .. } => of.fail(why),
             Order::Path(_, promise) => promise.resolve(Err(why)),
             Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
@@ -117,6 +113,16 @@ impl PeerState {
     }
 }
 
+/// Measurements of the path to a peer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerPath {
+    /// The minimum RTT so far, of a full datagram and a short answer; `None` before the first
+    /// measurement.
+    pub base_rtt: Option<Span>,
+    /// Why the path is outside the design range of the protocol with its parameters, if it is.
+    pub domain_warning: Option<String>,
+}
+
 /// The memory of a received message, which returns to its host when the application drops it.
 pub(super) struct Lent {
     memory: Vec<u8>,
@@ -139,7 +145,8 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         if let Some(host) = self.by.upgrade() {
-            host.order(Order::Reuse(std::mem::take(&mut self.memory)));
+            // It is not urgent, so this thread need not execute it.
+            host.add(Order::Reuse(std::mem::take(&mut self.memory)));
         }
     }
 }
@@ -158,12 +165,6 @@ pub(super) struct Arrived {
 pub(super) struct Shared {
     pub(super) address: SocketAddr,
     pub(super) orders: Mutex<Orders>,
-    /// The event loop, until the host ends. The thread that holds the lock is the leader.
-    pub(super) engine: Mutex<Option<Box<Engine>>>,
-    /// Number of waiters for outcomes.
-    pub(super) waiting: AtomicUsize,
-    /// The host's own thread.
-    pub(super) thread: OnceLock<Thread>,
     inbox: Mutex<VecDeque<Arrived>>,
     /// Notified when a message arrives, and when the host ends.
     pub(super) arrived: Event,
@@ -206,9 +207,6 @@ impl Shared {
         Shared {
             address,
             orders: Mutex::default(),
-            engine: Mutex::default(),
-            waiting: AtomicUsize::new(0),
-            thread: OnceLock::new(),
             inbox: Mutex::default(),
             arrived: Event::new(),
             end: OnceLock::new(),
@@ -218,13 +216,14 @@ impl Shared {
         }
     }
 
-    /// Adds an order for the leader. If there is no leader, this thread executes it. If the host
-    /// has ended, the order fails.
-    pub(super) fn order(self: &Arc<Self>, order: Order) {
+    /// Adds an order for the leader. Returns whether this thread must execute it: it is urgent, and
+    /// there is no leader. If the host has ended, the order fails.
+    pub(super) fn add(&self, order: Order) -> bool {
         let mut orders = lock(&self.orders);
         if let Some(why) = orders.over {
             drop(orders);
-            return order.fail(why);
+            order.fail(why);
+            return false;
         }
         let is_urgent = match order {
             // The leader handles it before the next packet anyway, and a blocked peer asks soon.
@@ -242,12 +241,8 @@ impl Shared {
         drop(orders);
         if wakes {
             self.disturb();
-        } else if is_urgent
-            && !is_led
-            && let Some(mut lead) = Lead::try_take(self)
-        {
-            lead.poll();
         }
+        is_urgent && !is_led && !wakes
     }
 
     /// Asks the leader to hand over.
@@ -258,24 +253,6 @@ impl Shared {
         drop(orders);
         if wakes {
             self.disturb();
-        }
-    }
-
-    /// Makes the host's thread the leader if there is none.
-    pub(super) fn call(&self) {
-        let mut orders = lock(&self.orders);
-        let calls = !orders.led;
-        orders.calls |= calls;
-        drop(orders);
-        if calls {
-            self.wake();
-        }
-    }
-
-    /// Wakes the host's thread, which is parked.
-    pub(super) fn wake(&self) {
-        if let Some(thread) = self.thread.get() {
-            thread.unpark();
         }
     }
 
@@ -323,10 +300,8 @@ impl Shared {
     }
 
     /// Takes the oldest message.
-    pub(super) fn next(self: &Arc<Self>) -> Option<Arrived> {
-        let message = lock(&self.inbox).pop_front()?;
-        self.order(Order::Taken(message.from.id, message.bytes));
-        Some(message)
+    pub(super) fn next(&self) -> Option<Arrived> {
+        lock(&self.inbox).pop_front()
     }
 
     /// Marks the host as ended and fails the remaining orders.
@@ -339,27 +314,5 @@ impl Shared {
         let _ = self.end.set(how);
         self.over.notify(usize::MAX);
         self.arrived.notify(usize::MAX);
-    }
-}
-
-/// Keeps the host running.
-#[derive(Clone)]
-pub(super) struct Handle(Arc<Lease>);
-
-struct Lease(Arc<Shared>);
-
-impl Handle {
-    pub(super) fn new(shared: Arc<Shared>) -> Handle {
-        Handle(Arc::new(Lease(shared)))
-    }
-
-    pub(super) fn shared(&self) -> &Arc<Shared> {
-        &self.0.0
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.0.order(Order::Close);
     }
 }

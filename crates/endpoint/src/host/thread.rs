@@ -12,15 +12,16 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, TryLockError};
-use std::thread::{self, Builder};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, TryLockError};
+use std::thread::{self, Builder, Thread};
 use std::time::Duration;
 
 use tidegate_core::Span;
 
 use super::engine::{Engine, Next};
-use super::shared::{Shared, lock};
+use super::lock::lock;
+use super::shared::{Order, Shared};
 use crate::driver::Driver;
 
 /// Interval at which the host's thread checks for a leader. Twice this is less than the usual
@@ -29,26 +30,71 @@ const LOOK: Duration = Duration::from_micros(400);
 /// A deadline nearer than this does not wait for the next check.
 const SOON: Span = Span::us(100);
 
-/// Starts the host's thread as leader.
-pub(super) fn spawn(driver: Driver, shared: &Arc<Shared>, woken: UnixStream) -> io::Result<()> {
-    *lock(&shared.engine) = Some(Box::new(Engine::new(driver, shared.clone(), woken)));
-    let host = shared.clone();
-    match Builder::new().name("tidegate-host".into()).spawn(move || attend(&host)) {
-        Ok(thread) => {
-            let _ = shared.thread.set(thread.thread().clone());
-            Ok(())
+/// The event loop of a host, and the threads that may run it.
+pub(super) struct EventLoop {
+    pub(super) shared: Arc<Shared>,
+    /// The engine, until the host ends. The thread that holds the lock is the leader.
+    engine: Mutex<Option<Box<Engine>>>,
+    /// Number of waiters for outcomes.
+    waiting: AtomicUsize,
+    /// The host's own thread.
+    thread: OnceLock<Thread>,
+}
+
+impl EventLoop {
+    pub(super) fn new(shared: Arc<Shared>, engine: Option<Box<Engine>>) -> EventLoop {
+        let (waiting, thread) = (AtomicUsize::new(0), OnceLock::new());
+        EventLoop { shared, engine: Mutex::new(engine), waiting, thread }
+    }
+
+    /// Gives an order to the leader. If there is no leader, this thread executes it. If the host
+    /// has ended, the order fails.
+    pub(super) fn order(&self, order: Order) {
+        if self.shared.add(order)
+            && let Some(mut lead) = Lead::try_take(self)
+        {
+            lead.poll();
         }
-        Err(why) => {
-            drop(lock(&shared.engine).take());
-            Err(why)
+    }
+
+    /// Makes the host's thread the leader if there is none.
+    pub(super) fn call(&self) {
+        let mut orders = lock(&self.shared.orders);
+        let calls = !orders.led;
+        orders.calls |= calls;
+        drop(orders);
+        if calls {
+            self.wake();
+        }
+    }
+
+    /// Wakes the host's thread, which is parked.
+    fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
         }
     }
 }
 
+/// Starts an event loop with the host's thread as leader.
+pub(super) fn spawn(
+    driver: Driver,
+    shared: Arc<Shared>,
+    woken: UnixStream,
+) -> io::Result<Arc<EventLoop>> {
+    let engine = Engine::new(driver, shared.clone(), woken);
+    let event_loop = Arc::new(EventLoop::new(shared, Some(Box::new(engine))));
+    let host = event_loop.clone();
+    let thread = Builder::new().name("tidegate-host".into()).spawn(move || attend(&host))?;
+    let _ = event_loop.thread.set(thread.thread().clone());
+    Ok(event_loop)
+}
+
 /// The main loop of the host's thread, until the host ends.
-fn attend(shared: &Arc<Shared>) {
+fn attend(event_loop: &EventLoop) {
+    let shared = &event_loop.shared;
     loop {
-        let mut lead = Lead::with(shared, lock(&shared.engine), true);
+        let mut lead = Lead::with(event_loop, lock(&event_loop.engine), true);
         lock(&shared.orders).calls = false;
         while !lock(&shared.orders).is_requested {
             if !lead.work(None) {
@@ -81,7 +127,7 @@ fn stand_by(shared: &Shared) {
 
 /// The right to run the event loop.
 pub(super) struct Lead<'a> {
-    shared: &'a Arc<Shared>,
+    event_loop: &'a EventLoop,
     /// Always `Some` except during drop.
     engine: Option<MutexGuard<'a, Option<Box<Engine>>>>,
     /// Whether the host's thread has it.
@@ -90,33 +136,33 @@ pub(super) struct Lead<'a> {
 
 impl<'a> Lead<'a> {
     fn with(
-        shared: &'a Arc<Shared>,
+        event_loop: &'a EventLoop,
         engine: MutexGuard<'a, Option<Box<Engine>>>,
         is_own: bool,
     ) -> Lead<'a> {
-        let mut orders = lock(&shared.orders);
+        let mut orders = lock(&event_loop.shared.orders);
         orders.led = true;
         orders.leads = orders.leads.wrapping_add(1);
         drop(orders);
-        Lead { shared, engine: Some(engine), is_own }
+        Lead { event_loop, engine: Some(engine), is_own }
     }
 
     /// Takes the lead, unless another thread has it.
-    pub(super) fn try_take(shared: &'a Arc<Shared>) -> Option<Lead<'a>> {
-        let engine = match shared.engine.try_lock() {
+    fn try_take(event_loop: &'a EventLoop) -> Option<Lead<'a>> {
+        let engine = match event_loop.engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(Lead::with(shared, engine, false))
+        Some(Lead::with(event_loop, engine, false))
     }
 
     /// Takes the lead from the current leader, after its current iteration.
-    pub(super) fn demand(shared: &'a Arc<Shared>) -> Lead<'a> {
-        Lead::try_take(shared).unwrap_or_else(|| {
-            shared.request_lead();
-            let lead = Lead::with(shared, lock(&shared.engine), false);
-            lock(&shared.orders).is_requested = false;
+    pub(super) fn demand(event_loop: &'a EventLoop) -> Lead<'a> {
+        Lead::try_take(event_loop).unwrap_or_else(|| {
+            event_loop.shared.request_lead();
+            let lead = Lead::with(event_loop, lock(&event_loop.engine), false);
+            lock(&event_loop.shared.orders).is_requested = false;
             lead
         })
     }
@@ -131,7 +177,7 @@ impl<'a> Lead<'a> {
     }
 
     /// Runs one iteration.
-    pub(super) fn poll(&mut self) {
+    fn poll(&mut self) {
         self.step(|engine, _| engine.poll());
     }
 
@@ -139,7 +185,7 @@ impl<'a> Lead<'a> {
         let Some(place) = self.engine.as_deref_mut() else { return false };
         // If this panics, the engine is dropped, and all waiters receive `Error::Failed`.
         let Some(mut engine) = place.take() else { return false };
-        match step(&mut engine, self.shared) {
+        match step(&mut engine, &self.event_loop.shared) {
             Next::Poll | Next::Sleep => *place = Some(engine),
             Next::End => return false,
         }
@@ -151,32 +197,33 @@ impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let Some(place) = self.engine.take() else { return };
         let is_due = place.as_ref().is_none_or(|engine| engine.is_due_within(SOON));
-        lock(&self.shared.orders).led = false;
+        let EventLoop { shared, waiting, .. } = self.event_loop;
+        lock(&shared.orders).led = false;
         drop(place);
         if self.is_own {
             return;
         }
-        let others = self.shared.waiting.load(Ordering::Relaxed) > 1;
-        let mut orders = lock(&self.shared.orders);
+        let others = waiting.load(Ordering::Relaxed) > 1;
+        let mut orders = lock(&shared.orders);
         // A thread that gave an urgent order while this lead was being released relies on this.
         let calls = is_due || others || orders.is_urgent;
         orders.calls |= calls;
         let wakes = std::mem::take(&mut orders.rests) || calls;
         drop(orders);
         if wakes {
-            self.shared.wake();
+            self.event_loop.wake();
         }
     }
 }
 
 /// Counts a waiter for an outcome.
-pub(super) struct Waits(Arc<Shared>);
+pub(super) struct Waits(Arc<EventLoop>);
 
 impl Waits {
     /// Adds a waiter.
-    pub(super) fn new(shared: &Arc<Shared>) -> Waits {
-        shared.waiting.fetch_add(1, Ordering::Relaxed);
-        Waits(shared.clone())
+    pub(super) fn new(event_loop: &Arc<EventLoop>) -> Waits {
+        event_loop.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(event_loop.clone())
     }
 
     /// Whether there is no other waiter.
@@ -273,7 +320,7 @@ mod tests {
     fn panic_in_event_loop_ends_host() {
         let (server, client, peer) = pair();
         let fails = || {
-            let mut lead = Lead::demand(client.0.shared());
+            let mut lead = Lead::demand(client.0.event_loop());
             lead.step(|_, _| panic!("as it should"));
         };
         assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
