@@ -7,6 +7,7 @@ async () => {
   const titled = (title) => [...document.querySelectorAll("figure.plot")]
     .find((figure) => figure.querySelector("figcaption").textContent.startsWith(title));
   const lines = (figure) => figure.querySelectorAll(".scatterlayer .trace").length;
+  const framed = () => new Promise((then) => requestAnimationFrame(() => setTimeout(then)));
   const observed = {};
 
   // A click on a name in the legend hides its line, another one shows it.
@@ -38,7 +39,11 @@ async () => {
   await settled(() => label() === observed.tail[0]);
   observed.tail.push(label());
 
-  // Hide a protocol: its rows and lines disappear.
+  // Hide a protocol: its rows and lines disappear, in a plot out of view when the page is printed.
+  const far = titled("Queue from s0");
+  slowdowns.scrollIntoView({ block: "start", behavior: "instant" });
+  await framed();
+  observed.far = [far.getBoundingClientRect().top > 2 * innerHeight, lines(far)];
   const rows = () => [...document.querySelectorAll("main tr[data-protocol]")]
     .filter((row) => !row.hidden).length;
   const box = document.querySelector("#filters input[type=checkbox]");
@@ -48,6 +53,10 @@ async () => {
   box.click();
   await settled(() => lines(slowdowns) < all);
   observed.protocol = [rows(), lines(slowdowns)];
+  await framed();
+  observed.far.push(lines(far));
+  dispatchEvent(new Event("beforeprint"));
+  observed.far.push(lines(far));
   box.click();
   await settled(() => lines(slowdowns) === all);
 
@@ -112,6 +121,9 @@ async () => {
   const single = titled("Single messages");
   const point = single.querySelector(".scatterlayer .point");
   point.scrollIntoView({ block: "center", behavior: "instant" });
+  // In view, the plot is drawn again with all messages.
+  await framed();
+  await framed();
   const { left, right, top, bottom } = point.getBoundingClientRect();
   observed.point = [(left + right) / 2, (top + bottom) / 2];
   return observed;

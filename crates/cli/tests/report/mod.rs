@@ -271,6 +271,9 @@ fn report_interaction() {
         own > 0 && observed["protocol"] == serde_json::json!([all - own, lines - 1]),
         "{observed}"
     );
+    // A plot out of view is drawn again before the page is printed.
+    let far = serde_json::json!([true, lines, lines, lines - 1]);
+    assert_eq!(observed["far"], far, "{observed}");
     assert_eq!([&observed["size"][1], &observed["size"][2]], [true, true], "{}", observed["size"]);
     // No plot mixes labels, and a selected label leaves only its own plots.
     let title = |label: &str| format!("Slowdown of messages: {label}");

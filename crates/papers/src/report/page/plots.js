@@ -382,6 +382,7 @@ const draw = (figure) => {
   const state = figures.get(figure);
   if (!onPaper) state.width = Math.min(figure.clientWidth || WIDTH, WIDEST);
   const { data, layout } = drawingOf(state.plot, state);
+  state.isStale = false;
   if (state.drawn) {
     Plotly.react(state.at, data, layout, CONFIG);
     return;
@@ -411,12 +412,17 @@ const draw = (figure) => {
   });
 };
 
+// Draws figures again. Those out of view wait until they scroll into view or the page is printed:
+// Plotly takes a tenth of a second for each, and a page has hundreds.
 const redraw = () => {
-  for (const [figure, state] of figures) if (state.drawn) draw(figure);
+  for (const [figure, state] of figures) {
+    if (state.isInView && !figure.hidden) draw(figure);
+    else state.isStale = true;
+  }
 };
 
 const drawAll = () => {
-  for (const [figure, state] of figures) if (!state.drawn) draw(figure);
+  for (const [figure, state] of figures) if (state.isStale) draw(figure);
 };
 
 // The displayed plot in ink on white, as Plotly's data and layout.
@@ -437,9 +443,10 @@ const tool = (name, title, pressed, act) =>
 
 // Draws figures when they scroll into view.
 const seen = new IntersectionObserver((entries) => {
-  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
-    seen.unobserve(target);
-    if (figures.get(target)?.drawn === false) draw(target);
+  for (const { target, isIntersecting } of entries.filter((entry) => figures.has(entry.target))) {
+    const state = figures.get(target);
+    state.isInView = isIntersecting;
+    if (isIntersecting && state.isStale) draw(target);
   }
 }, { rootMargin: "400px" });
 
@@ -447,7 +454,8 @@ const seen = new IntersectionObserver((entries) => {
 const beginFigure = (figure, plot) => {
   const at = make("div", { class: "drawing" });
   const state = {
-    plot, at, width: WIDTH, drawn: false, off: new Set(), tail: plot.distribution === "tail",
+    plot, at, width: WIDTH, drawn: false, isStale: true, isInView: false, off: new Set(),
+    tail: plot.distribution === "tail",
   };
   figures.set(figure, state);
   const tools = make("div", { class: "tools" });
