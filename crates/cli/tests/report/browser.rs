@@ -116,17 +116,19 @@ impl Browser {
     /// Opens a page and waits until it is loaded; with the width of A4 minus margins if `media` is
     /// `print`.
     pub(crate) fn open(&mut self, page: &Path, media: &str, scheme: &str) {
-        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
-        self.call("Emulation.setEmulatedMedia", &json!({ "media": media, "features": features }));
-        self.resize(if media == "print" { 688 } else { 1200 });
-        self.navigate(&format!("file://{}", page.display()));
+        self.open_at(page, media, scheme, if media == "print" { 688 } else { 1200 });
     }
 
-    /// Sets the width of the window.
-    pub(crate) fn resize(&mut self, width: u32) {
+    /// Opens a page in a window of a given width and waits until it is loaded.
+    pub(crate) fn open_at(&mut self, page: &Path, media: &str, scheme: &str, width: u32) {
+        // The page before would draw all its plots again for another width or colour scheme.
+        self.navigate("about:blank");
+        let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
+        self.call("Emulation.setEmulatedMedia", &json!({ "media": media, "features": features }));
         let size =
             json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
+        self.navigate(&format!("file://{}", page.display()));
     }
 
     /// Lets pages read and write the clipboard, which needs a focused window.

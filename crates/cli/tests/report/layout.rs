@@ -45,11 +45,8 @@ fn plots_fit_all_widths() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     let page = comparison_of(&place, "swift,dctcp,sird");
-    browser.open(&page, "screen", "light");
     for (width, columns) in [(360, 1), (800, 1), (1200, 2), (1800, 2)] {
-        browser.resize(width);
-        browser.navigate("about:blank");
-        browser.navigate(&format!("file://{}", page.display()));
+        browser.open_at(&page, "screen", "light", width);
         let faults = browser.ask(CHECKS, "screen")["faults"].clone();
         assert_eq!(faults, Value::Array(Vec::new()), "{width} pixels");
         assert_eq!(browser.ask(COLUMNS, ""), columns, "{width} pixels");
