@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{FLOWS, PRESENTATIONS, comparison_of, inspect_as, pages, start};
+use super::{FLOWS, LIGHT, comparison_of, inspect_as, pages, start};
 use crate::common::{Place, answer, files, tidegate};
 
 /// The distinct page sizes of a PDF, in points.
@@ -20,8 +20,8 @@ fn sheets(pdf: &[u8]) -> Vec<String> {
 fn figure_files() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
-    let page = comparison_of(&place, "swift,dctcp,poseidon,sird,homa,expresspass");
-    let (faults, titles) = inspect_as(&mut browser, &page, PRESENTATIONS[0]);
+    let page = comparison_of(&place, "swift,sird,expresspass");
+    let (faults, titles) = inspect_as(&mut browser, &page, LIGHT);
     assert!(faults.is_empty() && titles.len() > 5, "{faults:#?}");
     let (compare, svg, pdf) = (place.arg("compare"), place.arg("svg"), place.arg("all.pdf"));
     let text = answer(&["report", &compare, "--svg", &svg, "--pdf", &pdf]).ok();
