@@ -29,6 +29,12 @@
 //! decreases have the same weight: a sprayed flow reacts to the mean over its paths, not to the
 //! worst of them.
 //!
+//! The outstanding credit is `b` on average, although it is a whole number of packets. Data returns
+//! credit once in `s · θ / b`. With room for a part `f` of a packet, the next credit leaves `(1 −
+//! f) · s · θ / b` after data has returned credit, so this packet is outstanding for the part `f`
+//! of that time. With room for less than a packet in a round trip, the pair sends one in `s · θ /
+//! b`.
+//!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
 //! D` instead, a flow that waits there, too, appears faster than it is and gets less than its
@@ -67,9 +73,9 @@
 //!   continues.
 //! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · s`, and decreases
 //!   multiply by `U` at most once a round trip.
-//! * `rounding = "time-average"`: with room for a part `f` of a packet, the next credit leaves
-//!   `(1 − f) · s · θ / b` after data has returned credit. The mean outstanding credit is then `b`,
-//!   and a pair may have less than a packet in a round trip.
+//! * `rounding = "nearest"`: the outstanding credit is the nearest number of packets, and at least
+//!   one. Unless the equilibrium is a whole number of packets, pairs alternate between two numbers,
+//!   queues oscillate, and a flow over two hops gets down to 0.71 of its share.
 //!
 //! # Network requirements
 //!
@@ -79,12 +85,8 @@
 //!
 //! # Limits
 //!
-//! * A sender with a limit below one packet may still have one packet outstanding, and
-//!   `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times the
-//!   larger of both on a link, and `D` does not fall below the time that these bytes need.
-//! * By default, the outstanding credit is the nearest number of packets. Unless the equilibrium is
-//!   a whole number of packets, pairs alternate between two numbers, queues oscillate, and a flow
-//!   over two hops gets down to 0.71 of its share (`docs/tide.md`, packets in a round trip).
+//! * `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times this
+//!   part on a link, and `D` does not fall below the time that these bytes need.
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * Senders' own links remain under SIRD's rule, and receivers serve the shortest message first.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
@@ -132,7 +134,7 @@ credit_params! {
         /// When a credit limit changes.
         update: Update = Update::EveryPacket, "our choice";
         /// How credit follows a limit that is no whole number of packets.
-        rounding: Rounding = Rounding::Nearest, "our choice";
+        rounding: Rounding = Rounding::TimeAverage, "our choice";
     }
 }
 
@@ -147,7 +149,7 @@ impl Endpoint for Tide {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "tide",
         title: "Tide",
-        revision: 0,
+        revision: 1,
         citation: "this project; no publication describes it",
         summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
         color: "#e7298a",

@@ -301,7 +301,7 @@ mod tests {
     /// time between two returns, which is a round trip over 7.4.
     #[test]
     fn mean_outstanding_credit_is_the_limit() {
-        let params = TideParams { rounding: Rounding::TimeAverage, ..TideParams::default() };
+        let params = TideParams::default();
         let law = TargetLaw::new(&params.target(), 100e3, Rate::gbps(100));
         let round_trip_ns = 8e3;
         let settings = Settings { law: Some(law), ..settings() };

@@ -25,10 +25,10 @@ choice! {
 choice! {
     /// How credit follows a limit that is no whole number of packets.
     pub enum Rounding {
-        /// The outstanding credit is the nearest number of packets.
-        Nearest = "nearest",
         /// The next credit is delayed so that the mean outstanding credit is the limit.
         TimeAverage = "time-average",
+        /// The outstanding credit is the nearest number of packets, and at least one.
+        Nearest = "nearest",
     }
 }
 
