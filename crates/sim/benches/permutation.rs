@@ -32,7 +32,7 @@ fn main() {
         for _ in 0..if has("--once") { 1 } else { 5 } {
             let setup = yardstick(name, has("--large"), has("--web-search"));
             let before = cpu_seconds();
-            hops = run(setup, ()).1.packet_hops;
+            hops = run(setup).1.packet_hops;
             rates.push(hops as f64 / (cpu_seconds() - before) / 1e6);
         }
         rates.sort_by(f64::total_cmp);

@@ -23,6 +23,8 @@ mod partition;
 mod ports;
 mod run_context;
 mod setup;
+// Unit tests run no engine, and compile none.
+#[cfg(not(test))]
 pub mod simulation;
 mod traffic;
 

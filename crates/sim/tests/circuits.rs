@@ -2,15 +2,16 @@
 //! (record by record) and with several partitions.
 
 use crate::common::busy::{Record, Recorder, busy, with_ecn};
+use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use crate::common::racks::Racks;
-use crate::common::{flow, none_beats_its_ideal, run, setup, stack, unlimited};
+use crate::common::{flow, none_beats_its_ideal, run, setup, stack, unlimited, unobserved};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Buffer, RateChange, Stamping};
 use tidegate_core::faults::{Failing, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span, Time, frame_flag};
-use tidegate_sim::{Engine, FlowRecord, Outcome, Setup};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Setup};
 
 const SMALL: Racks = Racks {
     racks: 4,
@@ -66,14 +67,14 @@ fn busy_racks(stack: Stack, change: Change) -> Setup {
 /// Packets of every port, rows of flows, and the other results.
 type Recorded = (Vec<Vec<Record>>, Vec<FlowRecord>, Outcome);
 
-fn recorded<const EXPLICIT: bool>(setup: Setup, partitions: usize) -> Recorded {
-    let probes = (0..partitions).map(|_| Recorder::<EXPLICIT>::default()).collect();
+fn recorded<P: Probe + ObserverAccess>(setup: Setup, partitions: usize) -> Recorded {
+    let probes = (0..partitions).map(|_| P::of(Recorder::default())).collect();
     let mut engine = Engine::in_partitions(setup, probes).unwrap();
     engine.advance(Time::NEVER);
     assert_eq!(engine.partitions(), partitions);
     let mut ports: Vec<Vec<Record>> = Vec::new();
     for probe in engine.probes() {
-        let own = probe.take_ports();
+        let own = probe.inner::<Recorder>().take_ports();
         ports.resize(ports.len().max(own.len()), Vec::new());
         ports.iter_mut().zip(own).for_each(|(port, mut records)| port.append(&mut records));
     }
@@ -95,13 +96,13 @@ fn lazy_commits_equal_dequeues_and_partitions() {
                 let setup = busy_racks(protocol.stack(), change);
                 if name == "plain" { with_ecn(setup) } else { setup }
             };
-            let lazy = recorded::<false>(setup(), 1);
+            let lazy = recorded::<TestProbe>(setup(), 1);
             let by_circuit: usize = lazy.0[32..].iter().map(Vec::len).sum();
             assert!(by_circuit > 300, "{name}, {}: {by_circuit}", protocol.info().name);
             let others = [
-                ("explicit", recorded::<true>(setup(), 1)),
-                ("two partitions", recorded::<false>(setup(), 2)),
-                ("three parts", recorded::<false>(setup(), 3)),
+                ("explicit", recorded::<Explicit>(setup(), 1)),
+                ("two partitions", recorded::<TestProbe>(setup(), 2)),
+                ("three parts", recorded::<TestProbe>(setup(), 3)),
             ];
             for (how, other) in others {
                 let what = format!("{name}, {}, {how}", protocol.info().name);
@@ -129,7 +130,7 @@ fn all_to_all(racks: Racks, stack: Stack, duration: Time) -> Setup {
 fn circuits_replace_the_uplink_in_their_days() {
     let setup = all_to_all(SMALL, stack("swift"), Time::ms(1));
     let fabric = setup.fabric.clone();
-    let (ports, ..) = recorded::<false>(setup, 1);
+    let (ports, ..) = recorded::<TestProbe>(setup, 1);
     let (mut by_circuit, mut by_uplink, mut last) = (0, 0, Span::FOREVER);
     for rack in 0..SMALL.racks {
         for to in (0..SMALL.racks).filter(|&to| to != rack) {
@@ -162,7 +163,7 @@ fn packets_for_other_racks_leave_or_are_dropped() {
         setup.workload.flows.iter_mut().for_each(|flow| flow.bytes = 300_000);
         circuits(&mut setup, |circuits| circuits.queue_bytes = most);
         let fabric = setup.fabric.clone();
-        let (ports, finished, outcome) = recorded::<false>(setup, 1);
+        let (ports, finished, outcome) = recorded::<TestProbe>(setup, 1);
         assert_eq!((finished.len(), outcome.unfinished.len()), (36, 0));
         let sum = |ports: &[Vec<Record>]| {
             let records = ports.iter().flatten();
@@ -198,7 +199,7 @@ fn utilisation_counts_the_measured_days() {
     setup.warmup = Time::ps(203_141_593);
     let (warmup, end) = (setup.warmup, setup.duration);
     let fabric = setup.fabric.clone();
-    let (ports, _, outcome) = recorded::<false>(setup, 1);
+    let (ports, _, outcome) = recorded::<TestProbe>(setup, 1);
     let circuits = fabric.circuits.as_ref().unwrap();
     let overlap = |from: Time, to: Time| to.min(end).since(from.max(warmup)).as_ps();
     for &(port, from, to) in &circuits.ports(&fabric) {
@@ -224,7 +225,7 @@ fn packet_lands_where_its_circuit_led() {
     setup.drain = Span::ms(5);
     let fabric = setup.fabric.clone();
     let duration = setup.duration;
-    let (ports, finished, outcome) = recorded::<false>(setup, 1);
+    let (ports, finished, outcome) = recorded::<TestProbe>(setup, 1);
     let port = Racks::port(&fabric, 0, 2);
     let sent: usize = ports[port as usize].iter().filter(|record| record.at < duration).count();
     assert!(sent > 300 && finished.is_empty());
@@ -244,7 +245,7 @@ fn queue_measures_match_its_packets() {
         setup.workload.flows.iter_mut().for_each(|flow| flow.bytes = 300_000);
         setup.histograms = true;
         let (fabric, duration) = (setup.fabric.clone(), setup.duration);
-        let (ports, finished, outcome) = recorded::<false>(setup, 1);
+        let (ports, finished, outcome) = recorded::<TestProbe>(setup, 1);
         assert_eq!((finished.len(), outcome.unfinished.len()), (36, 0));
         for rack in 0..SMALL.racks {
             for to in (0..SMALL.racks).filter(|&to| to != rack) {
@@ -301,7 +302,7 @@ fn late_lone_packet_leaves_as_the_night_begins() {
     let completed = |left: Span| {
         let at = Time::ZERO + (SMALL.day - left - host);
         let flows = vec![flow(0, 3, 1000, at)];
-        let (finished, _) = run(setup(SMALL.fabric(), stack("swift"), flows, Time::ms(1)), ());
+        let (finished, _) = run(setup(SMALL.fabric(), stack("swift"), flows, Time::ms(1)));
         finished[0].completed.unwrap()
     };
     let fits = SMALL.circuit_rate.serialise(1080);
@@ -335,7 +336,7 @@ fn pair(stack: Stack, weeks: u64) -> (Setup, Racks) {
 /// Utilisation of the circuit from rack 0 to rack 1, by 25 us of its days after the first.
 fn filling(setup: Setup, racks: Racks) -> Vec<f64> {
     let fabric = setup.fabric.clone();
-    let (ports, ..) = recorded::<false>(setup, 1);
+    let (ports, ..) = recorded::<TestProbe>(setup, 1);
     let mut bytes = [0; 9];
     let mut days = 0;
     let mut last = Time::ZERO;
@@ -384,7 +385,7 @@ fn packets_announce_their_circuit_until_it_ends() {
         circuits.ahead = Span::us(150);
     });
     let fabric = setup.fabric.clone();
-    let (ports, ..) = recorded::<false>(setup, 1);
+    let (ports, ..) = recorded::<TestProbe>(setup, 1);
     let mut announced = [0, 0];
     for port in [racks.uplink(0), Racks::port(&fabric, 0, 1)] {
         for record in &ports[port as usize] {
@@ -421,7 +422,7 @@ fn unsupported_settings_with_circuits_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = all_to_all(SMALL, stack("swift"), Time::ms(1));
         change(&mut setup);
-        Engine::new(setup, ()).err().expect("refused")
+        unobserved(setup, 1).err().expect("refused")
     };
     let with = |change: fn(&mut Circuits)| error(&move |setup: &mut Setup| circuits(setup, change));
     let outage = Outage { of: Failing::Link(12), down: Time::us(1), up: Time::NEVER };
@@ -455,5 +456,5 @@ fn unsupported_settings_with_circuits_are_refused() {
     let mut setup = all_to_all(SMALL, stack("swift"), Time::us(100));
     setup.faults.outages = vec![Outage { of: Failing::Host(3), ..outage }];
     setup.workload.flows.push(flow(0, 4, 10_000, Time::ZERO));
-    run(setup, ());
+    run(setup);
 }

@@ -47,7 +47,7 @@ fn jobs(hosts: u32, stack: Stack, all: Vec<Collective>) -> Setup {
 
 /// All rows.
 fn rows(setup: Setup) -> Vec<FlowRecord> {
-    let (rows, outcome) = run(setup, ());
+    let (rows, outcome) = run(setup);
     assert!(outcome.unfinished.is_empty(), "{:?}", outcome.unfinished.first());
     rows
 }

@@ -34,7 +34,7 @@ fn matched_downlinks_are_full_with_short_queues() {
     let flows = (0..16).map(|host| unlimited(host, (host + 1) % 16, Time::ZERO)).collect();
     let mut setup = around(16, flows, Time::ms(2));
     setup.warmup = Time::us(200);
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     for host in 0..16 {
         let link = downlink(&outcome, host);
         // Only expired tokens of a phase leave it idle; tokens have a margin of 5 %.
@@ -48,7 +48,7 @@ fn matched_downlinks_are_full_with_short_queues() {
 fn duplicated_packets_cause_no_retransmissions() {
     let mut setup = around(2, vec![flow(1, 0, 2_000_000, Time::ZERO)], Time::ms(2));
     setup.faults.duplication = 0.5;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert!(outcome.faults.duplicated > 1_000, "{}", outcome.faults.duplicated);
     assert_eq!(finished[0].retransmitted_bytes, 0);
 }
@@ -65,7 +65,7 @@ fn incast_takes_the_time_of_its_packets() {
     {
         let all = u64::from(senders) * bytes;
         let ideal = RATE.serialise(all * 1_540 / u64::from(MTU));
-        let (finished, outcome) = run(incast(senders, bytes, Time::ms(10)), ());
+        let (finished, outcome) = run(incast(senders, bytes, Time::ms(10)));
         assert!(outcome.unfinished.is_empty(), "{} left", outcome.unfinished.len());
         let last = finished.iter().map(|row| row.completed.unwrap()).max().unwrap();
         let took = last.as_us_f64() / ideal.as_us_f64();
@@ -86,7 +86,7 @@ fn many_long_messages_fill_their_link() {
         let fabric = star(senders + 1, rate, Span::us(1), 1_000);
         let mut setup = setup(fabric, stack("dcpim"), flows, Time::ms(12));
         setup.warmup = Time::ms(4);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let goodput: u64 = outcome.unfinished.iter().map(|row| row.delivered_bytes).sum();
         println!("{senders} at {rate}: {}", downlink(&outcome, 0).utilisation);
         assert!(goodput > 0 && downlink(&outcome, 0).utilisation > 0.9, "{senders} at {rate}");
@@ -100,7 +100,7 @@ fn long_path_is_full_too() {
     let flows = vec![unlimited(0, 1, Time::ZERO)];
     let mut setup = setup(fabric, stack("dcpim"), flows, Time::ms(6));
     setup.warmup = Time::ms(3);
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     let used = downlink(&outcome, 1).utilisation;
     assert!(used > 0.95, "{used} of the link");
 }
@@ -112,7 +112,7 @@ fn long_messages_share_a_downlink_by_chance() {
     for (senders, ms) in [(2, 40), (4, 40), (40, 40), (200, 60)] {
         let duration = Time::ms(ms);
         let setup = incast(senders, tidegate_core::Message::UNLIMITED, duration);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert!(finished.is_empty());
         let total: u64 = outcome.unfinished.iter().map(|row| row.delivered_bytes).sum();
         let epochs = duration.as_ps() as f64 / 27.2e6;

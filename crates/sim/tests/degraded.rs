@@ -56,7 +56,7 @@ fn lone_messages_take_their_ideal_time() {
         let mut fabric = fabric();
         fabric.port_rates = vec![PortRate { port, rate: Rate::gbps(25) }];
         let setup = setup(fabric, open_loop(100), flows, Time::ms(2));
-        let (finished, _) = run(setup, ());
+        let (finished, _) = run(setup);
         for (row, gbps) in finished.iter().zip(expected) {
             assert_eq!(row.completed.unwrap() - row.start, row.ideal);
             // 100 packets of 1,080 B, three links of 1 us; the first packet on two other links.
@@ -74,7 +74,7 @@ fn changes_at_the_start_precede_all_packets() {
         let mut fabric = fabric();
         fabric.rate_changes = rate_changes.into();
         let flows = vec![flow(0, 2, 100_000, Time::ZERO)];
-        let (finished, _) = run(setup(fabric, open_loop(100), flows, Time::ms(2)), ());
+        let (finished, _) = run(setup(fabric, open_loop(100), flows, Time::ms(2)));
         (finished[0].completed.unwrap() - finished[0].start, finished[0].ideal)
     };
     let change = |port, at, gbps| RateChange { port, at, rate: Rate::gbps(gbps) };

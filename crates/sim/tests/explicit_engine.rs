@@ -1,6 +1,7 @@
 //! Properties of the engine under every protocol: lazily committed ports equal explicit dequeues,
 //! packets and bytes are conserved, a seed determines the run, and steady state allocates nothing.
 
+use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use std::collections::BTreeSet;
 
 use crate::common::busy::{Record, Recorder, busy, with_ecn};
@@ -10,16 +11,16 @@ use tidegate_core::fabric::{Buffer, Fabric, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{Domain, Rate, Rng, Span, Time};
-use tidegate_sim::{Engine, FlowRecord, LinkRecord, SEMANTICS, Setup, SwitchRecord};
+use tidegate_sim::{Engine, FlowRecord, LinkRecord, Probe, SEMANTICS, Setup, SwitchRecord};
 
 /// Departures, finished flows, digest and links of a run.
-pub(crate) fn recorded<const EXPLICIT: bool>(
+pub(crate) fn recorded<P: Probe + ObserverAccess>(
     setup: Setup,
 ) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64, Vec<LinkRecord>) {
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
+    let mut engine = Engine::new(setup, P::of(Recorder::default())).unwrap();
     engine.advance(duration);
-    let ports = engine.probe().take_ports();
+    let ports = engine.probe().inner::<Recorder>().take_ports();
     let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest, outcome.links)
@@ -29,8 +30,8 @@ pub(crate) fn recorded<const EXPLICIT: bool>(
 fn lazy_commits_equal_explicit_dequeues() {
     for &protocol in Protocol::ALL {
         for seed in 1..=2 {
-            let lazy = recorded::<false>(busy(protocol.stack(), seed));
-            let explicit = recorded::<true>(busy(protocol.stack(), seed));
+            let lazy = recorded::<TestProbe>(busy(protocol.stack(), seed));
+            let explicit = recorded::<Explicit>(busy(protocol.stack(), seed));
             let records: usize = lazy.0.iter().map(Vec::len).sum();
             assert!(records > 10_000, "{records} records are too few to mean anything");
             for (a, b) in lazy.0.iter().flatten().zip(explicit.0.iter().flatten()) {
@@ -51,7 +52,7 @@ fn work_limits_change_nothing() {
             start: Time::us(50),
             ..setup.workload.traffic[0].clone()
         });
-        let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+        let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
         let mut pauses = 0;
         for until in [100, 250, 400].map(Time::us) {
             while !engine.advance_some(until, work()).unwrap() {
@@ -59,7 +60,7 @@ fn work_limits_change_nothing() {
             }
             assert_eq!(engine.now(), until);
         }
-        let ports = engine.probe().take_ports();
+        let ports = engine.probe().inner::<Recorder>().take_ports();
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
         (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
@@ -83,10 +84,10 @@ fn strict_priorities_hold_at_every_departure() {
     // SIRD sends control packets above data.
     let setup = busy(stack("sird"), 3);
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
     engine.advance(duration);
     let mut overtakings = 0;
-    for port in &engine.probe().take_ports() {
+    for port in &engine.probe().inner::<Recorder>().take_ports() {
         for pair in port.windows(2) {
             let [first, second] = pair else { unreachable!("windows of two") };
             assert!(first.at < second.at);
@@ -118,10 +119,11 @@ fn packets_and_bytes_are_conserved() {
             setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
             let links = setup.fabric.links.clone();
             let duration = setup.duration;
-            let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+            let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
-            let (ports, arrived) = (engine.probe().take_ports(), engine.probe().arrived);
+            let recorder: &Recorder = engine.probe().inner();
+            let (ports, arrived) = (recorder.take_ports(), recorder.arrived);
             let mut outcome = engine.finish().unwrap();
             let finished = std::mem::take(&mut outcome.finished);
             // Packets that left every port, by record and by counter.
@@ -169,7 +171,7 @@ struct Left {
 
 /// A run in steps of at most `step`, or in a single step; with or without samples at every step.
 fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
-    let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
     let mut rng = Rng::stream(1, Domain::Faults, 1);
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
     while !engine.is_over() {
@@ -183,7 +185,7 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     }
     // A drain that reaches its time limit leaves ports at their last commit.
     engine.sample(&mut samples).unwrap();
-    let ports = engine.probe().take_ports();
+    let ports = engine.probe().inner::<Recorder>().take_ports();
     let end = engine.now();
     let mut outcome = engine.finish().unwrap();
     let rest = std::mem::take(&mut outcome.finished);
@@ -274,7 +276,7 @@ fn several_protocols_share_a_host_fairly() {
         });
     }
     setup.warmup = Time::ms(1);
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     let by_dst =
         |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().window_bytes as f64;
     let rates: Vec<f64> = (1..5).map(by_dst).collect();
@@ -287,10 +289,10 @@ fn several_protocols_share_a_host_fairly() {
 fn golden_digests() {
     let mut lines = String::new();
     for &protocol in Protocol::ALL {
-        let plain = run(busy(protocol.stack(), 1), ()).1.digest;
+        let plain = run(busy(protocol.stack(), 1)).1.digest;
         let mut sprayed = with_ecn(busy(protocol.stack(), 2));
         sprayed.routing = Routing::Spray;
-        let sprayed = run(sprayed, ()).1.digest;
+        let sprayed = run(sprayed).1.digest;
         let info = protocol.info();
         lines += &format!("{} {} {plain:016x} {sprayed:016x}\n", info.name, info.revision);
     }
@@ -298,11 +300,11 @@ fn golden_digests() {
         let paused = |seed| {
             let mut setup = busy(stack(protocol), seed);
             lossless(&mut setup, 200_000);
-            run(setup, ()).1.digest
+            run(setup).1.digest
         };
         lines += &format!("lossless {protocol} {:016x} {:016x}\n", paused(1), paused(2));
     }
-    let credited = |seed| run(crediting(busy(stack("expresspass"), seed)), ()).1.digest;
+    let credited = |seed| run(crediting(busy(stack("expresspass"), seed))).1.digest;
     lines += &format!("credits expresspass {:016x} {:016x}\n", credited(1), credited(2));
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(
@@ -356,7 +358,7 @@ fn poseidon_shares_random_graphs_max_min_fairly() {
         poseidon.set("max_rate", Value::Rate(Rate::gbps(200))).unwrap();
         let mut setup = setup(fabric, poseidon, flows, Time::ms(40));
         setup.warmup = Time::ms(20);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         for (flow, (rate, share)) in goodputs(&finished, &outcome).iter().zip(&shares).enumerate() {
             let ratio = rate / (share * 4096.0 / 4178.0);
             assert!(

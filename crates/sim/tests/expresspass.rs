@@ -49,7 +49,7 @@ fn incast(senders: u32, rate: Rate, delay: Span) -> Setup {
 fn long_flows_share_a_link_without_a_queue() {
     for (rate, delay) in [(Rate::gbps(100), Span::us(1)), (Rate::gbps(10), Span::us(24))] {
         for senders in [1, 2, 8, 16, 32, 64] {
-            let (finished, outcome) = run(incast(senders, rate, delay), ());
+            let (finished, outcome) = run(incast(senders, rate, delay));
             let link = downlink(&outcome, 0);
             let rates = goodputs(&finished, &outcome);
             let (used, jain) = (link.utilisation / GOAL, jain(&rates));
@@ -83,7 +83,7 @@ fn dumbbell(pairs: u32) -> Setup {
 #[test]
 fn only_switches_keep_a_shared_link_without_a_queue() {
     for pairs in [2, 8] {
-        let (finished, outcome) = run(dumbbell(pairs), ());
+        let (finished, outcome) = run(dumbbell(pairs));
         let link = &outcome.links[4 * pairs as usize];
         let (used, jain) = (link.utilisation / GOAL, jain(&goodputs(&finished, &outcome)));
         println!("{pairs} pairs: {used:.4}, Jain {jain:.4}, queue {}", link.queue_bytes.max);
@@ -99,7 +99,7 @@ fn only_switches_keep_a_shared_link_without_a_queue() {
     // Control experiment: credits share the queues of other packets.
     let mut plain = dumbbell(8);
     plain.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = None);
-    let (_, outcome) = run(plain, ());
+    let (_, outcome) = run(plain);
     let queue = outcome.links[32].queue_bytes.max;
     assert!(queue > 100.0 * FULL, "{queue}");
 }
@@ -117,7 +117,7 @@ fn incast_fits_a_buffer_of_a_few_packets() {
         for switch in &mut setup.fabric.switches {
             switch.buffer = Buffer::Shared { bytes: 20_000, alpha: f64::INFINITY };
         }
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert_eq!(finished.len(), 64);
         dropped(&outcome)
     };
@@ -196,7 +196,7 @@ fn wasted(share: f64, full_start: u64) -> f64 {
     let each = |i: u64| flow(0, 1, u64::from(MTU), Time::us(20 * i));
     let flows = (0..messages).map(each).collect();
     let setup = setup(fabric, expresspass(&set), flows, Time::ms(2));
-    let (_, outcome) = run(crediting(setup), ());
+    let (_, outcome) = run(crediting(setup));
     // Credits that host 1 sends after the first one, and the report that everything has arrived.
     let control = outcome.links[2].packets as f64 / messages as f64;
     control - 2.0
@@ -259,7 +259,7 @@ impl Row {
         let setup = parking_lot(links, rate, delay, set);
         let share = setup.fabric.switches[0].credit_queue.unwrap().share;
         let most = rate.as_bps() as f64 * (1.0 - share) * f64::from(MTU) / FULL;
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert_eq!(dropped(&outcome), 0);
         let at = |link: u32| &outcome.links[link as usize];
         let hosts = 2 + 2 * links;

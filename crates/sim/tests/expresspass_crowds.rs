@@ -94,7 +94,7 @@ fn data_and_credits_share_a_link_in_both_directions() {
     for (hosts, flows) in [(2, there_and_back), (8, ring)] {
         let mut setup = setup(star(hosts, rate, delay, MTU), expresspass(), flows, Time::ms(6));
         setup.warmup = Time::ms(1);
-        let (finished, outcome) = run(crediting(setup), ());
+        let (finished, outcome) = run(crediting(setup));
         let (least, most, queue) = worst(&outcome);
         let rates = goodputs(&finished, &outcome);
         println!("{hosts} hosts: {least:.4} to {most:.4}, queue {queue}, {rates:?}");
@@ -118,7 +118,7 @@ fn credits_take_no_room_from_data() {
     let with_buffer = |buffer: Buffer| {
         let mut setup = setup.clone();
         setup.fabric.switches[0].buffer = buffer;
-        run(setup, ()).1
+        run(setup).1
     };
     let all = with_buffer(Buffer::Unlimited);
     let waiting: f64 = all.links.iter().map(|link| link.queue_bytes.mean).sum();

@@ -4,6 +4,7 @@
 //! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim faults::` runs more seeds; a failure
 //! prints how to replay its seed.
 
+use crate::common::observers::{Nothing, ObserverAccess, TestProbe};
 use crate::common::*;
 use crate::planes;
 use tidegate_algos::Protocol;
@@ -137,7 +138,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
             protocol.info().name
         )
     };
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Nothing)).unwrap();
     let mut rows = Vec::new();
     engine.advance(Time::us(200));
     // The run is advanced in steps, because most runs finish long before the limit.
@@ -343,7 +344,7 @@ fn faults_are_counted_and_come_from_the_seed() {
     let outcome = |seed| {
         let mut setup = small(Protocol::named("swift").unwrap(), faults.clone(), seed);
         setup.duration = Time::ms(2);
-        run(setup, ()).1
+        run(setup).1
     };
     let (first, again, other) = (outcome(1), outcome(1), outcome(2));
     assert_eq!((first.digest, first.faults), (again.digest, again.faults));
@@ -367,7 +368,7 @@ fn failed_spine_is_bypassed_until_it_returns() {
     let mut setup = setup(fabric, stack("swift"), flows, Time::ms(6));
     setup.faults.outages =
         vec![Outage { of: Failing::Link(4), down: Time::ms(2), up: Time::ms(4) }];
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     let mut sent = Vec::new();
     for ms in [3, 4, 6] {
         engine.advance(Time::ms(ms));
@@ -393,7 +394,7 @@ fn sent_by(outages: Vec<Outage>, times: &[u64]) -> Vec<u64> {
     let sent = |&us: &u64| {
         let mut setup = setup.clone();
         setup.duration = Time::us(us);
-        run(setup, ()).1.links[0].wire_bytes
+        run(setup).1.links[0].wire_bytes
     };
     times.iter().map(sent).collect()
 }
@@ -433,7 +434,7 @@ fn stopped_host_has_no_deadlines() {
     let resent = |until: Time| {
         let mut setup = setup.clone();
         setup.duration = until;
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         (
             finished.len(),
             finished
@@ -459,7 +460,7 @@ fn flaps_and_outages_overlap() {
     let delivered = |until| {
         let mut setup = setup.clone();
         setup.duration = Time::us(until);
-        run(setup, ()).1.unfinished[0].delivered_bytes
+        run(setup).1.unfinished[0].delivered_bytes
     };
     let [early, down, still, back] = [990, 1_010, 2_990, 3_990].map(delivered);
     assert!(
@@ -476,7 +477,7 @@ fn many_messages_between_one_pair_arrive() {
         let fabric = star(2, Rate::gbps(100), Span::us(1), 1000);
         let mut setup = setup(fabric, protocol.stack(), flows, Time::ms(40));
         setup.connections = ConnectionPolicy::PerMessage;
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         let name = protocol.info().name;
         assert_eq!((finished.len(), outcome.unfinished.len()), (messages, 0), "{name}");
         let resent: u64 = finished.iter().map(|record| record.retransmitted_bytes).sum();

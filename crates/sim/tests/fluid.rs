@@ -4,7 +4,7 @@ use crate::common::*;
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span, Time};
 use tidegate_fluid::{Arrivals, Bottleneck, Feedback, Targets, solve};
-use tidegate_sim::{Engine, Quantity, Sample};
+use tidegate_sim::{Quantity, Sample};
 
 const RATE: Rate = Rate::gbps(100);
 /// Time at which the second flow joins the first, which is in equilibrium by then.
@@ -25,7 +25,7 @@ fn joined(m: f64, part: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
     let fabric = star(3, RATE, Span::us(2), 1000);
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 2, JOINS)];
     let end = JOINS + every.times(times);
-    let mut engine = Engine::new(setup(fabric, poseidon, flows, end), ()).unwrap();
+    let mut engine = unobserved(setup(fabric, poseidon, flows, end), 1).unwrap();
     let base_rtt_us = engine.paths().path(0, 2).base_rtt.as_us_f64();
     let mut samples: Vec<Sample> = Vec::new();
     for i in 1..=times {

@@ -40,7 +40,7 @@ fn used(hash_seeds: HashSeeds) -> [BTreeSet<(u32, u32)>; 2] {
     let fabric = fat_tree(hash_seeds);
     let hosts = WAYS * HOSTS;
     let flows = (0..16 * hosts).map(|i| flow(i % hosts, hosts + i / 16, 5_000, Time::ZERO));
-    let (_, outcome) = run(setup(fabric, stack("swift"), flows.collect(), Time::ms(9)), ());
+    let (_, outcome) = run(setup(fabric, stack("swift"), flows.collect(), Time::ms(9)));
     let (aggs, cores) = (PODS * WAYS, PODS * WAYS * 2);
     let mut used = [BTreeSet::new(), BTreeSet::new()];
     for link in outcome.links.iter().filter(|link| link.packets > 0) {

@@ -55,7 +55,7 @@ fn lone_message_is_sent_back_to_back() {
         let fabric = star(2, RATE, DELAY, MTU);
         let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(4));
         let unscheduled = setup_bdp(&setup).div_ceil(u64::from(MTU));
-        let (finished, _) = run(setup, ());
+        let (finished, _) = run(setup);
         assert_eq!(took(&finished[0]), back_to_back(size, unscheduled), "{size} B");
     }
 }
@@ -90,7 +90,7 @@ fn overcommitment_is_the_queue_of_a_busy_downlink() {
         let setup = incast(12, &more);
         let trip = RATE.serialise(1_524).times(2) + RATE.serialise(86).times(2) + DELAY.times(4);
         let on_links = RATE.bytes_in(trip) as f64;
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let queue = &downlink(&outcome, 0).queue_bytes;
         let expected = senders as f64 * 100.0 * 1_524.0 - on_links;
         println!("{senders} senders: {} B, {expected} expected", queue.mean);
@@ -113,7 +113,7 @@ fn unlimited_messages_hold_no_more_than_others() {
         setup.warmup = Time::ms(1);
         let full = u64::from(mtu) + 82;
         let in_flight = 4 * setup_bdp(&setup).div_ceil(full) * full;
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let link = downlink(&outcome, 0);
         let (queue, used) = (link.queue_bytes.mean, link.utilisation);
         println!("{mtu} B: {queue} B wait, {in_flight} B may be in flight");
@@ -130,7 +130,7 @@ fn messages_complete_in_the_order_of_their_sizes() {
     let begins = |i: u32| Time::us(1) + Span::ns(200 * u64::from(i));
     let flows = (0..4).map(|i| flow(1 + i, 0, sizes[i as usize], begins(i)));
     let fabric = star(5, RATE, DELAY, MTU);
-    let (finished, _) = run(setup(fabric, homa(&[]), flows.collect(), Time::ms(2)), ());
+    let (finished, _) = run(setup(fabric, homa(&[]), flows.collect(), Time::ms(2)));
     let mut order: Vec<_> = finished.iter().map(|row| (row.bytes, took(row))).collect();
     order.sort_unstable();
     let mut before = 0;
@@ -153,7 +153,7 @@ fn short_messages_overtake_by_priority() {
         let mut setup = incast(3, &three);
         setup.warmup = Time::ZERO;
         setup.workload.flows.push(flow(2, 0, 100, Time::us(300)));
-        let (finished, _) = run(setup, ());
+        let (finished, _) = run(setup);
         took(finished.iter().find(|row| row.bytes == 100).unwrap()).as_us_f64()
     };
     let alone = back_to_back(100, 1).as_us_f64();
@@ -247,7 +247,7 @@ fn levels_fitted_to_sizes_carry_as_many_bytes_each() {
 fn short_messages_overtake_on_fitted_levels() {
     let of = |priorities: u64, is_fitted| {
         let set = [("priorities", Value::Integer(priorities))];
-        let (finished, _) = run(unscheduled_crowd(&set, is_fitted), ());
+        let (finished, _) = run(unscheduled_crowd(&set, is_fitted));
         [waits(&finished, 0..1_000), waits(&finished, 30_000..60_001)]
     };
     let (fitted, even, one) = (of(8, true), of(8, false), of(1, false));
@@ -268,7 +268,7 @@ fn message_to_a_faster_host_is_granted_to_its_end() {
         let mut fabric = star(2, Rate::gbps(10), DELAY, MTU);
         fabric.links[1].rate = Rate::gbps(gbps);
         let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(20));
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert!(outcome.unfinished.is_empty());
         // At most packets of 1,538 B back to back, and a round trip until the first grant.
         let most = Rate::gbps(10).serialise(size * 1_538 / u64::from(MTU)) + Span::us(30);
@@ -304,7 +304,7 @@ fn incast_control_keeps_replies_out_of_the_queue() {
             stop: setup.duration,
         }];
         let bdp = setup_bdp(&setup);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         let replies = finished.iter().filter(|row| row.bytes == 400_000).count();
         assert!(replies > 80, "{replies} replies");
         (downlink(&outcome, 0).queue_bytes.max, bdp as f64)

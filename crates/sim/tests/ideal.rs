@@ -50,7 +50,7 @@ const SIZES: [u64; 12] =
 
 fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
     let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().info().name);
-    let (finished, _) = run(setup, ());
+    let (finished, _) = run(setup);
     assert_eq!(finished.len(), messages, "{name}: some messages are incomplete");
     finished
         .iter()
@@ -99,7 +99,7 @@ fn sprayed_message_uses_the_rates_of_all_spines() {
             Time::ms(50),
         );
         setup.routing = Routing::Spray;
-        let ideal = run(setup, ()).0[0].ideal.as_us_f64();
+        let ideal = run(setup).0[0].ideal.as_us_f64();
         let fluid = 1_000.0 * 1_080.0 * 8e-3 / gbps;
         assert!(
             (fluid..fluid + 4.0).contains(&ideal),
@@ -118,7 +118,7 @@ fn spraying_over_one_path_changes_no_ideal() {
             let flows = vec![flow(0, 3, size, Time::ZERO), flow(1, 0, size, Time::ms(1))];
             let mut setup = setup(one_spine(), open_loop, flows, Time::ms(2));
             setup.routing = routing;
-            let finished = run(setup, ()).0;
+            let finished = run(setup).0;
             finished
                 .iter()
                 .for_each(|row| assert_eq!(row.completed.unwrap() - row.start, row.ideal));
@@ -140,7 +140,7 @@ fn full_packets_on_equal_paths_reach_their_ideal() {
         let mut setup =
             setup(fabric, open_loop, vec![flow(0, 8, packets * 1_000, Time::ZERO)], Time::ms(2));
         setup.routing = Routing::Spray;
-        let row = run(setup, ()).0[0];
+        let row = run(setup).0[0];
         assert_eq!(row.completed.unwrap() - row.start, row.ideal, "{packets} packets");
     }
 }
@@ -152,7 +152,7 @@ fn two_equal_paths_are_both_used() {
     let mut setup =
         setup(fabric, stack("swift"), vec![flow(0, 3, 1_000_000, Time::ZERO)], Time::ms(50));
     setup.routing = Routing::Spray;
-    let ideal = run(setup, ()).0[0].ideal.as_us_f64();
+    let ideal = run(setup).0[0].ideal.as_us_f64();
     let fluid = 1_000.0 * 1_080.0 * 8e-3 / 20.0;
     assert!((fluid..fluid + 4.0).contains(&ideal), "{ideal} us, {fluid} us in transmission");
 }
@@ -166,7 +166,7 @@ fn sprayed_ideal_is_monotonic_in_size() {
         let flows = flows.map(|(i, &size)| flow(0, 8, size, Time::ms(i as u64))).collect();
         let mut setup = setup(fabric, stack("swift"), flows, Time::s(1));
         setup.routing = Routing::Spray;
-        let mut rows = run(setup, ()).0;
+        let mut rows = run(setup).0;
         rows.sort_by_key(|row| row.bytes);
         assert_eq!(rows.len(), sizes.len());
         for two in rows.windows(2) {

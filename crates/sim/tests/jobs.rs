@@ -30,7 +30,7 @@ fn on_star(hosts: u32, stack: Stack, patterns: Vec<Pattern>) -> Setup {
 
 /// Rows in order of start and source, and times of iterations.
 fn results(setup: Setup) -> (Vec<FlowRecord>, Vec<IterationTime>) {
-    let (mut rows, outcome) = run(setup, ());
+    let (mut rows, outcome) = run(setup);
     assert!(outcome.unfinished.is_empty(), "{:?}", outcome.unfinished.first());
     rows.sort_by_key(|row| (row.start, row.src, row.id));
     (rows, outcome.iterations)

@@ -7,7 +7,7 @@ use tidegate_core::fabric::{Fabric, StackTime};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Path, Rate, Span, Time};
-use tidegate_sim::{Engine, Setup};
+use tidegate_sim::Setup;
 
 /// Results of a single flow.
 struct Seen {
@@ -25,7 +25,7 @@ fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Span) -> Seen {
     let flows = vec![unlimited(0, 1, Time::ZERO)];
     let setup = Setup { warmup, ..setup(fabric, stack, flows, end) };
     let setup = equipped(setup, 1.25 * pipe);
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     let path = engine.paths().path(0, 1);
     engine.advance(end);
     // Link 1 belongs to the receiver; its second direction leads there.
@@ -94,7 +94,7 @@ fn growing(stack: &Stack, rtts: [u64; 2]) -> f64 {
     let flows = vec![unlimited(0, 1, Time::ZERO)];
     let fabric = star(2, rate, delay, 4096);
     let setup = Setup { warmup, ..setup(fabric, stack, flows, end) };
-    let mut engine = Engine::new(equipped(setup, 625_000.0), ()).unwrap();
+    let mut engine = unobserved(equipped(setup, 625_000.0), 1).unwrap();
     engine.advance(end);
     engine.finish().unwrap().links[3].utilisation
 }
@@ -126,7 +126,7 @@ fn held_packets_keep_no_window_small() {
             setup.warmup = Time::ms(6);
             setup.stack_time = StackTime { delay: Span::us(stack_us), ..StackTime::default() };
             setup.bdp_bytes = Some(rate.bytes_in(Span::us(10 + 2 * stack_us)) as f64);
-            let mut engine = Engine::new(equipped(setup, 1e6), ()).unwrap();
+            let mut engine = unobserved(equipped(setup, 1e6), 1).unwrap();
             engine.advance(Time::ms(8));
             let utilisation = engine.finish().unwrap().links[3].utilisation;
             println!("{name}, {stack_us} us, {ack_every}: {utilisation:.3}");
@@ -147,7 +147,7 @@ fn flow_recovers_after_an_outage() {
         setup.faults = Faults { outages: vec![Outage { of, down, up }], ..Faults::default() };
         // After the doubled timeouts, the first retransmission leaves at 3.5 ms.
         setup.warmup = Time::ms(5);
-        let mut engine = Engine::new(setup, ()).unwrap();
+        let mut engine = unobserved(setup, 1).unwrap();
         engine.advance(Time::ms(6));
         let utilisation = engine.finish().unwrap().links[3].utilisation;
         assert!(utilisation > 0.9, "{name}: {utilisation}");
@@ -164,7 +164,7 @@ fn flows_with_windows_below_a_packet_are_equal() {
             let all = (0..flows).map(|host| unlimited(host, flows, Time::ZERO)).collect();
             let mut setup = setup(fabric, stack(name), all, Time::ms(15));
             setup.warmup = Time::ms(5);
-            let (finished, outcome) = run(setup, ());
+            let (finished, outcome) = run(setup);
             let rates = goodputs(&finished, &outcome);
             assert!(jain(&rates) > 0.98, "{name}, {flows} of {mtu} B: {}", jain(&rates));
             let sum = rates.iter().sum::<f64>() / 25e9;

@@ -33,7 +33,7 @@ fn closed_loop(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
 
 /// All rows, by ID.
 fn rows(setup: Setup) -> Vec<FlowRecord> {
-    let (mut rows, outcome) = run(setup, ());
+    let (mut rows, outcome) = run(setup);
     rows.extend(outcome.unfinished);
     rows.sort_by_key(|row| row.id);
     rows

@@ -2,9 +2,10 @@
 //! detected.
 
 use crate::common::busy::Recorder;
+use crate::common::observers::{ObserverAccess, TestProbe};
 use crate::common::{
-    dropped, flow, goodputs, leaf_spine, link, lossless, open_loop, over_one_link, ring, run,
-    setup, stack, star, switch, unlimited,
+    Advance, dropped, flow, goodputs, leaf_spine, link, lossless, open_loop, over_one_link, ring,
+    run, setup, stack, star, switch, unlimited, unobserved,
 };
 use tidegate_core::fabric::{Buffer, Headroom, Node, Pausing};
 use tidegate_core::faults::{Failing, Outage};
@@ -74,10 +75,10 @@ fn incast_delivers_every_byte() {
     let mut lost = setup.clone();
     let pool = 9_500_000 - lost.fabric.kept_bytes()[0];
     lossy(&mut lost, pool);
-    let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+    let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
     engine.advance(Time::NEVER);
     let (mut sent, mut arrived) = (0, 0);
-    for record in engine.probe().take_ports().iter().flatten() {
+    for record in engine.probe().inner::<Recorder>().take_ports().iter().flatten() {
         if record.frame.3 & frame_flag::PAUSE == 0 && record.body.payload_bytes > 0 {
             let payload = record.body.payload_bytes as u64;
             if record.port == 1 { arrived += payload } else { sent += payload }
@@ -92,7 +93,7 @@ fn incast_delivers_every_byte() {
     assert!(pauses >= 255, "{pauses}");
     assert!(outcome.switches[0].buffer_bytes.max <= 9_500_000.0);
     lost.fabric.switches[0].pausing = None;
-    assert!(dropped(&run(lost, ()).1) > 1_000);
+    assert!(dropped(&run(lost).1) > 1_000);
 }
 
 /// Three senders to host 4 and one to host 5, over a link that carries all four.
@@ -108,7 +109,7 @@ fn beside_an_incast(senders: u32, change: impl FnOnce(&mut Setup)) -> (f64, Outc
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
     setup.warmup = Time::us(500);
     change(&mut setup);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     (*goodputs(&finished, &outcome).last().unwrap() / (100e9 * 1000.0 / 1080.0), outcome)
 }
 
@@ -148,7 +149,7 @@ fn drops_with_headroom(bytes: Option<u32>) -> (u64, u64) {
         let exact = Headroom::RoundTrip { packet_bytes: FULL as u32 };
         each(&mut setup, |pausing| pausing.headroom = bytes.map_or(exact, Headroom::Bytes));
         needed = setup.fabric.headroom(0);
-        drops += dropped(&run(setup, ()).1);
+        drops += dropped(&run(setup).1);
     }
     (drops, needed)
 }
@@ -177,7 +178,7 @@ fn headroom_on_top_is_not_taken_from_the_pool() {
         });
         let kept = setup.fabric.kept_bytes()[0];
         assert_eq!(kept, if on_top { 6_000 } else { 276_000 });
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         assert_eq!(dropped(&outcome), 0);
         outcome.switches[0].buffer_bytes.max
     };
@@ -212,7 +213,7 @@ fn paused_host_sends_packets_above_data() {
         setup.workload.flows.push(Flow { stack, ..flow(2, 0, bytes, start) });
     }
     lossless(&mut setup, 300_000);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert!(outcome.links[0].pfc_pauses > 20, "{:?}", outcome.links[0]);
     let still = outcome.links[0].paused.as_us_f64() / 3_000.0;
     assert!(still > 0.4, "{still}");
@@ -239,7 +240,7 @@ fn switches_without_pfc_obey_pauses() {
 #[test]
 fn deadlock_is_detected_and_named() {
     let found = |switches: u32, partitions: usize| {
-        let mut engine = Engine::in_partitions(ring(switches), vec![(); partitions]).unwrap();
+        let mut engine = unobserved(ring(switches), partitions).unwrap();
         assert_eq!(engine.partitions(), partitions);
         let failure = loop {
             match engine.advance_some(Time::NEVER, 100_000) {
@@ -291,7 +292,7 @@ fn storm_spares_classes_that_are_not_paused() {
     lossless(&mut setup, 300_000);
     let outage = Outage { of: Failing::Nic(2), down: Time::us(10), up: Time::NEVER };
     setup.faults.outages = vec![outage];
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert_eq!((finished.len(), outcome.storms.len()), (1, 1));
     let took = finished[0].completed.unwrap().since(finished[0].start);
     assert!(took.as_us_f64() < 1.15 * finished[0].ideal.as_us_f64(), "{took}");
@@ -334,7 +335,7 @@ fn links_without_delay_keep_the_order_of_departures() {
         let mut setup = setup(fabric, stack("timely"), flows.collect(), Time::us(400));
         setup.seed = seed;
         lossless(&mut setup, 400_000);
-        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        let mut engine = unobserved(setup, partitions).unwrap();
         assert_eq!(engine.partitions(), partitions);
         engine.advance(Time::NEVER);
         let outcome = engine.finish().unwrap();

@@ -2,6 +2,7 @@
 //! file.
 mod common;
 
+mod allocation;
 mod circuits;
 mod collectives;
 mod dcpim;

@@ -40,7 +40,7 @@ fn unlimited_sender_gets_the_link_in_any_window() {
             Time::us(50),
         );
         setup.warmup = Time::us(50) - Span::ps(eighth * 4176 * 80 / 8);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let record = &outcome.unfinished[0];
         let (got, most) = (gbps(record), 100.0 * SHARE);
         // Packets in flight at the end have not been delivered.
@@ -60,7 +60,7 @@ fn goodput_below_ten_packet_times_is_none() {
         let mut setup =
             setup(star(2, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(50));
         setup.warmup = Time::us(50) - Span::ps(ten * packet.as_ps() / 10);
-        run(setup, ()).1.unfinished[0].lifetime()
+        run(setup).1.unfinished[0].lifetime()
     };
     assert_eq!((lifetime(99), lifetime(100)), (None, Some(packet.times(10))));
 }
@@ -71,7 +71,7 @@ fn delivery_after_a_stop_extends_the_lifetime() {
     let stop = |flow: Flow| Flow { stop: Time::us(30), ..flow };
     let flows = (0..4).map(|host| stop(unlimited(host, 4, Time::ZERO))).collect();
     let fabric = star(5, Rate::gbps(100), Span::us(1), 4096);
-    let (_, outcome) = run(setup(fabric, at_full_rate(), flows, Time::us(400)), ());
+    let (_, outcome) = run(setup(fabric, at_full_rate(), flows, Time::us(400)));
     let sum: f64 = outcome.unfinished.iter().map(gbps).sum();
     assert!(sum > 90.0 && sum < 100.0 * SHARE, "{sum} Gbit/s");
     for record in &outcome.unfinished {
@@ -87,7 +87,7 @@ fn delivery_after_a_stop_extends_the_lifetime() {
         outages: vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }],
         ..Faults::default()
     };
-    let (_, outcome) = run(starved, ());
+    let (_, outcome) = run(starved);
     assert_eq!(outcome.unfinished[0].goodput_bps(), Some(0.0));
 }
 
@@ -101,7 +101,7 @@ fn stopped_flow_lives_until_its_last_delivery() {
         let mut cut = setup_of_two(flows, Time::us(400));
         cut.faults.outages = vec![Outage { of: Failing::Link(1), down, up: Time::us(900) }];
         cut.drain = drain;
-        run(cut, ()).1.unfinished[0]
+        run(cut).1.unfinished[0]
     };
     for (down, life) in [(Time::us(40), 39..=40), (Time::ZERO, 300..=300)] {
         let (cut, drained) = (record(down, Span::ZERO), record(down, Span::ms(30)));
@@ -112,7 +112,7 @@ fn stopped_flow_lives_until_its_last_delivery() {
     assert!(gbps(&record(Time::us(40), Span::ZERO)) > 90.0);
     // Flows that stop when the run ends have not ended before it.
     let at_end = setup_of_two(vec![stop(400)], Time::us(400));
-    assert_eq!(run(at_end, ()).1.unfinished[0].measured.until, Time::us(400));
+    assert_eq!(run(at_end).1.unfinished[0].measured.until, Time::us(400));
 }
 
 fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
@@ -136,7 +136,7 @@ fn out_of_order_data_counts_on_arrival() {
                 reorder_delay: Span::us(20),
                 ..Faults::default()
             };
-            let (finished, outcome) = run(setup, ());
+            let (finished, outcome) = run(setup);
             filled += finished
                 .iter()
                 .chain(&outcome.unfinished)
@@ -161,7 +161,7 @@ fn arrivals_far_apart_are_on_time() {
         setup.warmup = Time::s(100) - Span::us(1);
         setup.faults.outages =
             vec![Outage { of: Failing::Link(0), down: Time::s(50), up: Time::s(99) }];
-        let (mut finished, outcome) = run(setup, ());
+        let (mut finished, outcome) = run(setup);
         finished.sort_by_key(|record| record.id);
         assert_eq!(finished.iter().map(|record| record.start).collect::<Vec<_>>(), starts);
         let took: Vec<_> =
@@ -182,7 +182,7 @@ fn links_that_are_too_slow_to_schedule_are_refused() {
         let mut fabric = star(2, rate, delay, 1000);
         fabric.switches[0].latency = latency;
         let setup = setup(fabric, stack("swift"), vec![flow(0, 1, 1, Time::ZERO)], Time::ms(1));
-        let error = Engine::new(setup, ()).err().expect("too slow");
+        let error = unobserved(setup, 1).err().expect("too slow");
         assert!(
             error.contains("link between h0 and s0") && error.contains("at most 4s"),
             "{error}"
@@ -278,7 +278,7 @@ fn means_and_percentiles_are_below_the_maximum() {
             setup(star(6, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(30));
         setup.warmup = Time::us(30 - us);
         setup.histograms = true;
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let spreads = outcome
             .switches
             .iter()
@@ -305,7 +305,7 @@ fn utilisation_ends_with_the_window_and_with_the_link() {
             .map(|down| Outage { of: Failing::Link(0), down, up: Time::us(39) })
             .into_iter()
             .collect();
-        run(setup, ()).1.links[0].utilisation
+        run(setup).1.links[0].utilisation
     };
     let is = |got: f64, us: f64, of: f64| {
         assert!((got - us / of).abs() < 1e-9, "{got} and not {us} of {of} us")
@@ -346,7 +346,7 @@ fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
     setup.connections = ConnectionPolicy::PerMessage;
     setup.warmup = Time::us(200);
     setup.drain = drain;
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
     let end = engine.now();
@@ -405,7 +405,7 @@ fn drain_ends_at_its_limit_at_the_latest() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
     setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
     setup.drain = Span::us(70);
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
     assert_eq!(engine.now(), Time::us(80));
@@ -416,8 +416,7 @@ fn drain_ends_at_its_limit_at_the_latest() {
 fn samples_of_many_ports_count_as_work() {
     let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
     let (ports, work) = (fabric.links.len() as u64 * 2, 1 << 14);
-    let mut engine =
-        Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
+    let mut engine = unobserved(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), 1).unwrap();
     assert!(
         !engine.advance_some(Time::ms(100), work).unwrap(),
         "10,000 samples of {ports} ports in one go"
@@ -442,7 +441,7 @@ fn packet_in_flight_at_warm_up_counts_in_part() {
         let mut setup =
             setup(fabric, at_full_rate(), vec![flow(0, 1, bytes, Time::ZERO)], Time::us(50));
         setup.warmup = warmup;
-        run(setup, ()).0[0]
+        run(setup).0[0]
     };
     // At 10 Gbit/s 4,176 B take 3,340.8 ns, and 1,080 B take 864 ns.
     for (bytes, span, counts) in [
@@ -525,6 +524,6 @@ fn nothing_is_sampled_in_a_drain() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
     setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
     setup.drain = Span::s(1);
-    let events = run(setup, ()).1.events;
+    let events = run(setup).1.events;
     assert!(events < 10_000, "{events} events; samples every 10 us would be 100,000");
 }

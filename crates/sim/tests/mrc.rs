@@ -63,7 +63,7 @@ fn routing_follows_after_its_convergence() {
         setup.workload.flows = vec![unlimited(0, 1, Time::ZERO)];
         (setup.duration, setup.until_done) = (Time::ms(1), false);
         let setup = failing(setup, Time::us(500), Time::NEVER, convergence);
-        lost(&run(setup, ()).1)
+        lost(&run(setup).1)
     };
     let [at_once, early, late] = [Span::ZERO, Span::us(100), Span::us(300)].map(lost_within);
     // Those on the link; then about every fourth packet of 153 in 100 us, and about every fourth
@@ -109,7 +109,7 @@ fn short_failure_is_not_noticed() {
         let mut setup = one_flow("oblivious");
         setup.fabric = leaf_spine(2, 1, 1, Rate::gbps(100), Rate::gbps(100), Span::us(1), 4_000);
         let setup = failing(setup, Time::us(500), Time::us(510), convergence);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         (lost(&outcome), finished[0].completed.unwrap())
     };
     let known = end(Span::ZERO);
@@ -129,7 +129,7 @@ fn lost_window_is_resent_after_one_timeout() {
         down: Time::us(500),
         up: Time::us(550),
     }];
-    let (finished, _) = run(setup, ());
+    let (finished, _) = run(setup);
     let end = finished[0].completed.unwrap();
     // 2.45 ms without the outage.
     assert!(end < Time::us(2_900), "{end}");
@@ -226,7 +226,7 @@ fn messages_arrive_once_under_path_states() {
             duplication: 0.01,
             ..setup.faults
         };
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert_eq!((finished.len(), outcome.unfinished.len()), (20, 0), "seed {seed}");
     }
 }

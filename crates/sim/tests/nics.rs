@@ -21,7 +21,7 @@ fn timely_counts_round_trips_in_recovery() {
     let mut setup = incast(4, timely, Rate::gbps(25), Span::us(2));
     setup.warmup = Time::ms(1);
     setup.fabric.switches[0].buffer = Buffer::Shared { bytes: 400_000, alpha: 1.0 };
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let all = finished.iter().chain(&outcome.unfinished);
     assert!(all.map(|record| record.retransmitted_bytes).sum::<u64>() > 300_000);
     let total: f64 = goodputs(&finished, &outcome).iter().sum();
@@ -41,7 +41,7 @@ fn dcqcn_rises_from_a_very_low_pace() {
     (setup.warmup, setup.duration) = (Time::ms(30), Time::ms(32));
     let ecn = requirements_of(&setup).ecn.map(|marking| marking.resolved(52_000.0));
     setup.fabric.switches[0].ecn = ecn;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let last = finished.iter().chain(&outcome.unfinished).find(|record| record.src == 0);
     let goodput = last.and_then(|record| record.goodput_bps()).unwrap();
     assert!(goodput > 1e9, "{goodput:.3e}");

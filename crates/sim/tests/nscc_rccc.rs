@@ -4,7 +4,6 @@
 use crate::common::*;
 use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::Engine;
 
 /// Packets that were sent again, and the last completion, if the hosts of the first of two racks
 /// send 2 MB each to `receivers` hosts of the second. The racks have eight hosts each and
@@ -21,12 +20,12 @@ fn resent(protocol: &str, uplinks: u32, receivers: u32) -> (f64, Time) {
         setup.stacks[0].set("adapts", Value::Flag(false)).unwrap();
     }
     let requirements = requirements_of(&setup);
-    let path = Engine::new(setup.clone(), ()).unwrap().paths().path(0, 8);
+    let path = unobserved(setup.clone(), 1).unwrap().paths().path(0, 8);
     for switch in &mut setup.fabric.switches {
         switch.ecn = requirements.ecn.map(|marking| marking.resolved(path.bdp_bytes));
         switch.trimming = requirements.trimming.map(|rule| rule.resolved(path.bdp_bytes));
     }
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert_eq!((finished.len(), dropped(&outcome)), (8, 0), "{protocol}");
     let bytes: u64 = finished.iter().map(|row| row.retransmitted_bytes).sum();
     let last = finished.iter().map(|row| row.completed.unwrap()).max().unwrap();

@@ -2,6 +2,7 @@
 //! the engine are passed to the open fabric, and all results must be equal, to the picosecond.
 #![allow(missing_docs)]
 
+use crate::common::observers::{ObserverAccess, TestProbe};
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, Headroom, MarkAt, Node, Pausing, Routing};
 use tidegate_core::{Domain, Frame, Hop, HopTrace, Rate, Rng, Span, Time};
@@ -54,9 +55,9 @@ fn landed(fabric: &Fabric, host: usize, record: &Record) -> Time {
 fn both(name: &str, mut setup: Setup) -> [u64; 4] {
     setup.histograms = true;
     let (fabric, end) = (&setup.fabric, setup.duration);
-    let mut engine = Engine::new(setup.clone(), Recorder::<false>::default()).unwrap();
+    let mut engine = Engine::new(setup.clone(), TestProbe::of(Recorder::default())).unwrap();
     engine.advance(end);
-    let ports = engine.probe().take_ports();
+    let ports = engine.probe().inner::<Recorder>().take_ports();
     let outcome = engine.finish().unwrap();
 
     // Link i belongs to host i.

@@ -148,7 +148,7 @@ fn emulated(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> 
 #[test]
 fn open_hosts_match_simulated_hosts() {
     let setup = mixed();
-    let (mut rows, outcome) = run(setup.clone(), ());
+    let (mut rows, outcome) = run(setup.clone());
     rows.extend(outcome.unfinished);
     let by_id: BTreeMap<u64, FlowRecord> = rows.iter().map(|row| (row.id, *row)).collect();
     for label in 1..=5 {

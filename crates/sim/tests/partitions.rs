@@ -4,7 +4,7 @@ use crate::common::busy::{Record, Recorder, busy};
 use crate::common::cuts::{self, Cuts, racks};
 use crate::common::left::Left;
 use crate::common::observers::{ObserverAccess, TestProbe};
-use crate::common::{Trace, flow, leaf_spine, stack};
+use crate::common::{Trace, flow, leaf_spine, stack, unobserved};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 
@@ -13,7 +13,7 @@ const PARTS: [usize; 5] = [1, 2, 3, 5, 8];
 
 /// Runs with `partitions` partitions, limited by the number of racks, and returns the results.
 fn left(setup: Setup, partitions: usize) -> Left {
-    let probes = (0..partitions).map(|_| <Recorder>::default()).collect();
+    let probes = (0..partitions).map(|_| TestProbe::of(Recorder::default())).collect();
     let (duration, expected) = (setup.duration, partitions.min(racks(&setup)));
     let engine = Engine::in_partitions(setup, probes).unwrap();
     assert_eq!(engine.partitions(), expected);
@@ -132,7 +132,7 @@ fn of_little_work_at_a_time() {
         setup.warmup = Time::us(150);
         setup.drain = Span::us(50);
         let duration = setup.duration;
-        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        let mut engine = unobserved(setup, partitions).unwrap();
         assert_eq!(engine.partitions(), partitions);
         while !engine.advance_some(duration, work).unwrap() {}
         assert_eq!(engine.now(), duration);
@@ -153,7 +153,7 @@ fn of_much_at_the_end_of_an_interval() {
     let running = |partitions: usize, work: u64| {
         let mut setup = busy(stack("swift"), 11);
         setup.workload.flows.extend((0..8).map(|src| flow(src, src + 4, 9_000, until)));
-        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        let mut engine = unobserved(setup, partitions).unwrap();
         assert_eq!(engine.partitions(), partitions);
         while !engine.advance_some(until, work).unwrap() {}
         let mut samples = Vec::new();
@@ -193,7 +193,7 @@ fn of_any_number_of_threads() {
     let outcome = |partitions: usize, threads: &[usize]| {
         let mut setup = busy(stack("poseidon"), 12);
         setup.drain = Span::us(50);
-        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        let mut engine = unobserved(setup, partitions).unwrap();
         assert_eq!(engine.partitions(), partitions);
         for &threads in threads.iter().cycle() {
             engine.set_threads(threads);

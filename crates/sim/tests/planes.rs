@@ -1,6 +1,8 @@
 //! Hosts with several ports: their NICs distribute packets over planes by entropy.
 
+use crate::common::busy::Recorder;
 use crate::common::left::Left;
+use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use crate::common::*;
 use crate::explicit_engine::recorded;
 use tidegate_algos::Stack;
@@ -67,7 +69,7 @@ fn spread(name: &str) -> Stack {
 fn run_of(flows: Vec<Flow>, change: impl FnOnce(&mut Setup)) -> (Vec<FlowRecord>, Outcome) {
     let mut setup = setup(fabric(), spread("swift"), flows, Time::ms(20));
     change(&mut setup);
-    run(setup, ())
+    run(setup)
 }
 
 #[test]
@@ -83,7 +85,7 @@ fn properties_are_those_of_all_ports_together() {
     // Gbit/s, twice each, and four propagation delays each way.
     let serialised = 2 * (20 + 80 + 40) * (1_080 + 84);
     assert_eq!(routes.base_rtt(0, 5), Span::us(8) + Span::ps(serialised));
-    let engine = Engine::new(setup(fabric, spread("swift"), Vec::new(), Time::ms(1)), ()).unwrap();
+    let engine = unobserved(setup(fabric, spread("swift"), Vec::new(), Time::ms(1)), 1).unwrap();
     assert_eq!(engine.paths().path(0, 5).hops, 3);
 }
 
@@ -101,7 +103,7 @@ fn planes_carry_equal_numbers_of_packets() {
 #[test]
 fn connection_without_multipath_stays_in_one_plane() {
     let flows = vec![flow(0, 5, 1_000_000, Time::ZERO)];
-    let (_, outcome) = run(setup(fabric(), stack("swift"), flows, Time::ms(20)), ());
+    let (_, outcome) = run(setup(fabric(), stack("swift"), flows, Time::ms(20)));
     let packets = [0, 1, 2, 3].map(|plane| outcome.links[up(0, plane) as usize].packets);
     assert_eq!(packets.iter().filter(|&&packets| packets > 0).count(), 1, "{packets:?}");
 }
@@ -138,7 +140,7 @@ fn failed_plane_moves_no_other_connection() {
     let single = |flows, outages| {
         let mut setup = setup(fabric(), stack("dctcp"), flows, Time::ms(20));
         setup.faults.outages = outages;
-        run(setup, ())
+        run(setup)
     };
     let (_, intact) = single(flows.clone(), Vec::new());
     let [first, ..] = planes_of(&intact, 0)[..] else { panic!("no plane") };
@@ -241,7 +243,7 @@ fn port_to_a_nic_is_the_last_hop_of_trimmed_packets() {
             return_to_sender: false,
         });
     }
-    let (ports, _, _, links) = recorded::<false>(setup);
+    let (ports, _, _, links) = recorded::<TestProbe>(setup);
     let [mut trimmed, mut early] = [0, 0];
     for port in (0..PLANES).map(|plane| up(0, plane) as usize + 1) {
         trimmed += links[port].trims;
@@ -287,14 +289,14 @@ fn crossing() -> Setup {
 
 #[test]
 fn lazy_commits_equal_explicit_dequeues() {
-    assert!(recorded::<false>(crossing()) == recorded::<true>(crossing()));
+    assert!(recorded::<TestProbe>(crossing()) == recorded::<Explicit>(crossing()));
 }
 
 #[test]
 fn partitions_change_nothing() {
     let run = |partitions: usize| {
         let setup = crossing();
-        let probes = (0..partitions).map(|_| Default::default()).collect();
+        let probes = (0..partitions).map(|_| TestProbe::of(Recorder::default())).collect();
         let engine = Engine::in_partitions(setup, probes).unwrap();
         assert_eq!(engine.partitions(), partitions);
         Left::of(engine, Time::ms(1), partitions as u64)

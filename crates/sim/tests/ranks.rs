@@ -1,6 +1,7 @@
 //! A run gives the same bytes in any number of processes. Here the processes are threads that
 //! communicate only by channels.
 
+use crate::common::observers::{ObserverAccess, TestProbe};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -64,8 +65,8 @@ impl Communicator for Channels {
     }
 }
 
-fn engine(setup: Setup, partitions: usize, communicator: Channels) -> Engine<Recorder> {
-    let probes = (0..partitions).map(|_| <Recorder>::default()).collect();
+fn engine(setup: Setup, partitions: usize, communicator: Channels) -> Engine<TestProbe> {
+    let probes = (0..partitions).map(|_| TestProbe::of(Recorder::default())).collect();
     Engine::among(setup, probes, Box::new(communicator)).unwrap()
 }
 
@@ -106,7 +107,7 @@ fn same(cuts: Cuts) {
 
 fn same_in(all: &[(usize, usize)], cuts: Cuts) {
     for (what, setup) in cuts {
-        let engine = Engine::new(setup.clone(), <Recorder>::default()).unwrap();
+        let engine = Engine::new(setup.clone(), TestProbe::of(Recorder::default())).unwrap();
         let whole = Left::of(engine, setup.duration, 1);
         for &(ranks, partitions) in all {
             let cut = left(&setup, ranks, partitions);
@@ -194,14 +195,14 @@ fn more_processes_than_racks_are_refused() {
 /// Ports of several processes that wait for each other.
 #[test]
 fn deadlock_is_detected_over_all_ranks() {
-    let found = |engine: &mut Engine<Recorder>| loop {
+    let found = |engine: &mut Engine<TestProbe>| loop {
         match engine.advance_some(Time::NEVER, 1_000_000) {
             Ok(all) => assert!(!all, "no deadlock"),
             Err(Failure::Deadlock(deadlock)) => return deadlock,
             Err(failure) => panic!("{failure}"),
         }
     };
-    let whole = found(&mut Engine::new(ring(4), <Recorder>::default()).unwrap());
+    let whole = found(&mut Engine::new(ring(4), TestProbe::of(Recorder::default())).unwrap());
     let mut communicator = Channels::new(2);
     let second = communicator.pop().unwrap();
     thread::scope(|scope| {

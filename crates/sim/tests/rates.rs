@@ -6,7 +6,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::Node;
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Extent, Path, Rate, Rng, Span, Time};
-use tidegate_sim::{Engine, Setup};
+use tidegate_sim::Setup;
 
 /// One link that `n` unlimited flows share, each from a host of its own.
 struct Funnel {
@@ -39,7 +39,7 @@ impl Funnel {
         let mut setup = setup(fabric, stack, flows, warmup + self.settled);
         setup.warmup = warmup;
         // ECN as the protocol requires, in proportion to rates.
-        let bdp = Engine::new(setup.clone(), ()).unwrap().paths().path(0, self.n).bdp_bytes;
+        let bdp = unobserved(setup.clone(), 1).unwrap().paths().path(0, self.n).bdp_bytes;
         let ecn = requirements_of(&setup).ecn.map(|marking| marking.resolved(bdp));
         setup.fabric.switches[0].ecn = ecn;
         setup
@@ -48,7 +48,7 @@ impl Funnel {
     fn run(&self, stack: Stack) -> Seen {
         let setup = self.setup(stack);
         let end = setup.duration;
-        let mut engine = Engine::new(setup, ()).unwrap();
+        let mut engine = unobserved(setup, 1).unwrap();
         let path = engine.paths().path(0, self.n);
         engine.advance(end);
         let mut outcome = engine.finish().unwrap();
@@ -112,7 +112,7 @@ fn hpcc_converges_if_rates_move_pending_packets() {
         let flows = (0..n).map(|h| unlimited(h, n, Time::ZERO)).collect();
         let mut setup = setup(fabric, hpcc, flows, Time::ms(10));
         setup.warmup = Time::ms(4);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let port = outcome.links.iter().find(|link| link.to == Node::Host(n)).unwrap();
         println!("{pending}: {:.4}, {:.0} B", port.utilisation, port.queue_bytes.mean);
         (port.utilisation * 25.0, port.queue_bytes.mean)
@@ -178,7 +178,7 @@ fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) 
     let mut setup = funnel.setup(first);
     setup.stacks.push(second);
     setup.workload.flows[1].stack = 1;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let delay = &outcome.links.last().unwrap().queue_delay_us;
     (goodputs(&finished, &outcome), delay.max, delay.mean)
 }
@@ -409,7 +409,7 @@ fn go_back_n_costs_a_round_trip_per_loss() {
             open_loop.set("recovery", Value::Choice(recovery)).unwrap();
             let mut setup = funnel.setup(open_loop);
             setup.faults.loss = loss;
-            let (finished, outcome) = run(setup, ());
+            let (finished, outcome) = run(setup);
             goodputs(&finished, &outcome)[0] / 1e10 * 1080.0 / 1000.0
         };
         // Each of two links loses packets, and as many on the way back.

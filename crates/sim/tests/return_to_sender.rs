@@ -10,7 +10,7 @@ use tidegate_core::{Body, Extent, Frame, Rate, Span, Time, frame_flag};
 use tidegate_sim::{Departure, Engine, Outcome, Setup};
 
 use crate::common::busy::busy;
-use crate::common::observers::{Observer, ObserverAccess, TestProbe};
+use crate::common::observers::{Explicit, Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use crate::explicit_engine::recorded;
 
@@ -200,7 +200,7 @@ fn lazy_commits_equal_explicit_dequeues() {
     for protocol in ["nscc", "smartt", "eqds", "rccc", "ndp"] {
         let mut setup = busy(stack(protocol), 1);
         trimming(&mut setup, true);
-        let (lazy, explicit) = (recorded::<false>(setup.clone()), recorded::<true>(setup));
+        let (lazy, explicit) = (recorded::<TestProbe>(setup.clone()), recorded::<Explicit>(setup));
         assert!(lazy == explicit, "{protocol}");
         let returned = lazy.3.iter().map(|link| link.returned).sum::<u64>();
         assert!(returned > 20, "{protocol}: {returned}");
@@ -250,7 +250,7 @@ fn incast_takes_as_long_as_in_csg_htsim() {
     ] {
         setup.stacks[0].set(name, value).unwrap();
     }
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert_eq!((finished.len(), dropped(&outcome)), (87, 0));
     // There, a message ends with its last acknowledgement, 2 us and a packet of 64 B later.
     let mut ends: Vec<f64> =

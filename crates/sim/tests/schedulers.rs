@@ -2,14 +2,15 @@
 //! explicit dequeues record by record, and does not depend on partitions.
 
 use crate::common::busy::{Record, Recorder, busy};
+use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use crate::common::{
-    goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited,
+    goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited, unobserved,
 };
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, CreditQueue, PortRate, RateChange};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
-use tidegate_sim::{Engine, FlowRecord, Setup};
+use tidegate_sim::{Engine, FlowRecord, Probe, Setup};
 
 /// A change of a plain fabric.
 type Change = fn(&mut Setup);
@@ -95,17 +96,17 @@ fn outages(setup: &mut Setup) {
     ];
 }
 
-fn recorded<const EXPLICIT: bool>(
+fn recorded<P: Probe + ObserverAccess>(
     setup: Setup,
     partitions: usize,
 ) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64) {
-    let probes = (0..partitions).map(|_| Recorder::<EXPLICIT>::default()).collect();
+    let probes = (0..partitions).map(|_| P::of(Recorder::default())).collect();
     let mut engine = Engine::in_partitions(setup, probes).unwrap();
     engine.advance(Time::NEVER);
     assert_eq!(engine.partitions(), partitions);
     let mut ports: Vec<Vec<Record>> = Vec::new();
     for probe in engine.probes() {
-        let own = probe.take_ports();
+        let own = probe.inner::<Recorder>().take_ports();
         ports.resize(ports.len().max(own.len()), Vec::new());
         ports.iter_mut().zip(own).for_each(|(port, mut records)| port.append(&mut records));
     }
@@ -126,7 +127,7 @@ fn lazy_commits_equal_dequeues_and_partitions() {
                 change(&mut setup);
                 setup
             };
-            let lazy = recorded::<false>(setup(), 1);
+            let lazy = recorded::<TestProbe>(setup(), 1);
             let records: usize = lazy.0.iter().map(Vec::len).sum();
             assert!(records > 3_000, "{name}: {records} records are too few to mean anything");
             let is_pause = |record: &&Record| record.frame.3 & frame_flag::PAUSE != 0;
@@ -137,8 +138,8 @@ fn lazy_commits_equal_dequeues_and_partitions() {
                 protocol.info().name
             );
             let others = [
-                ("explicit", recorded::<true>(setup(), 1)),
-                ("parts", recorded::<false>(setup(), 3)),
+                ("explicit", recorded::<Explicit>(setup(), 1)),
+                ("parts", recorded::<TestProbe>(setup(), 3)),
             ];
             for (how, other) in others {
                 let what = format!("{name}, {}, {how}", protocol.info().name);
@@ -160,7 +161,7 @@ fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
     setup.warmup = Time::us(200);
     change(&mut setup);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     goodputs(&finished, &outcome)
 }
 
@@ -210,7 +211,7 @@ fn invalid_ports_are_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
         change(&mut setup);
-        Engine::new(setup, ()).err().expect("refused")
+        unobserved(setup, 1).err().expect("refused")
     };
     let cases = [
         (

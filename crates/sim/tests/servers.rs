@@ -5,7 +5,7 @@ use tidegate_core::collective::{Collective, Op, Stragglers};
 use tidegate_core::fabric::Servers;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::{Engine, Setup};
+use tidegate_sim::Setup;
 
 const SERVERS: Servers = Servers { hosts: 2, rate: Rate::gbps(1_600), delay: Span::ns(300) };
 
@@ -26,7 +26,7 @@ fn messages_within_take_the_link_one_by_one() {
         flow(1, 0, 200_000, Time::us(2)),
         flow(0, 1, 200_000, Time::us(10)),
     ];
-    let (finished, outcome) = run(with(flows), ());
+    let (finished, outcome) = run(with(flows));
     let took = |id| {
         let row = finished.iter().find(|row| row.id == id).unwrap();
         (row.completed.unwrap(), row.acked.unwrap(), row.ideal)
@@ -48,14 +48,14 @@ fn messages_within_take_the_link_one_by_one() {
 fn window_counts_carried_bytes() {
     let mut setup = with(vec![flow(0, 1, 1_000_000, Time::ZERO), flow(3, 2, 50_000, Time::us(4))]);
     setup.warmup = Time::us(3);
-    let (finished, _) = run(setup, ());
+    let (finished, _) = run(setup);
     // From 3 us to 5.3 us of 5.3 us.
     assert_eq!(finished[1].window_bytes, 1_000_000 * 2_300 / 5_300);
     assert_eq!(finished[0].window_bytes, 50_000);
     // A message that arrives in the drain counts until the end of the window.
     let mut setup = with(vec![flow(0, 1, 1_000_000, Time::ZERO)]);
     (setup.duration, setup.drain) = (Time::us(4), Span::us(9));
-    let (finished, _) = run(setup, ());
+    let (finished, _) = run(setup);
     assert_eq!(finished[0].window_bytes, 1_000_000 * 4_000 / 5_300);
 }
 
@@ -80,7 +80,7 @@ fn collective_continues_after_messages_within() {
         stop: Time::ms(5),
     }];
     let results = |partitions: usize| {
-        let engine = Engine::in_partitions(setup.clone(), vec![(); partitions]).unwrap();
+        let engine = unobserved(setup.clone(), partitions).unwrap();
         assert_eq!(engine.partitions(), partitions.min(2));
         let mut engine = engine;
         engine.advance(Time::NEVER);
@@ -103,6 +103,6 @@ fn collective_continues_after_messages_within() {
 fn servers_across_racks_join_their_partitions() {
     let mut setup = with(vec![flow(0, 5, 10_000, Time::ZERO)]);
     setup.fabric.servers = Some(Servers { hosts: 8, ..SERVERS });
-    let engine = Engine::in_partitions(setup, vec![(), ()]).unwrap();
+    let engine = unobserved(setup, 2).unwrap();
     assert_eq!(engine.partitions(), 1);
 }

@@ -48,7 +48,7 @@ fn unscheduled_messages_take_their_packets_time() {
     for bytes in [1, 4, 1_458, 1_459, 20_000, 94_770] {
         let fabric = star_of_bdp(2, rate, 65 * FULL);
         let (finished, _) =
-            run(setup(fabric, sird(&[]), vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1)), ());
+            run(setup(fabric, sird(&[]), vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1)));
         assert_eq!(took(&finished[0]), finished[0].ideal, "{bytes} B");
     }
 }
@@ -65,7 +65,7 @@ fn scheduled_messages_fill_the_link_once_credited() {
             stack.set("unscheduled_threshold", bdp(0.0)).unwrap();
             let mut setup = setup(fabric, stack, vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1));
             setup.bdp_bytes = configured;
-            let (finished, _) = run(setup, ());
+            let (finished, _) = run(setup);
             let request = one_way(84, rate, delay, 2).times(2);
             assert_eq!(took(&finished[0]), request + finished[0].ideal, "{bytes} B");
         }
@@ -87,14 +87,14 @@ fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
         for policy in ["srpt", "round-robin"] {
             let policy = ("receiver_policy", Value::Choice(policy));
             let bytes = 65 * FULL;
-            let (_, outcome) = run(incast(senders, &[policy]), ());
+            let (_, outcome) = run(incast(senders, &[policy]));
             let link = downlink(&outcome, 0);
             let paced = link.queue_bytes.max as u64;
             let utilisation = link.wire_bytes as f64 * 8.0 / 1.9e-3 / 100e9;
             assert!(paced <= bytes / 2 + FULL, "{senders} senders: {paced} B queued");
             assert!(utilisation > 0.99, "{senders} senders: {utilisation} of the link used");
             let (_, outcome) =
-                run(incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]), ());
+                run(incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]));
             let unpaced = downlink(&outcome, 0).queue_bytes.max as u64;
             println!(
                 "{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP \
@@ -131,7 +131,7 @@ fn congested_sender(set: &[(&str, Value)]) -> Setup {
 /// Combined wire rate of the four downlinks in Gbit/s.
 fn shared_by_a_congested_sender(rules: &'static str, threshold: f64) -> f64 {
     let set = [("rules", Value::Choice(rules)), ("sender_threshold", bdp(threshold))];
-    let (_, outcome) = run(congested_sender(&set), ());
+    let (_, outcome) = run(congested_sender(&set));
     (1..=4).map(|host| downlink(&outcome, host).wire_bytes as f64 * 8.0 / 15e-3 / 1e9).sum()
 }
 
@@ -173,7 +173,7 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
 /// that share it.
 fn shared_core(setup: Setup) -> (f64, f64, f64) {
     let bdp_bytes = setup.bdp_bytes.unwrap();
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let core = |link: &&tidegate_sim::LinkRecord| {
         (link.from, link.to) == (Node::Switch(0), Node::Switch(2))
     };
@@ -253,7 +253,7 @@ fn both_ways(signal: &'static str, stack: StackTime) -> [f64; 2] {
     let held = (stack.delay + stack.jitter).times(2);
     setup.bdp_bytes = Some((65 * FULL + Rate::gbps(100).bytes_in(held)) as f64);
     (setup.stack_time, setup.warmup) = (stack, Time::ms(1));
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     [0, 1].map(|host| downlink(&outcome, host).wire_bytes as f64 * 8.0 / 1e-3 / 100e9)
 }
 
@@ -281,7 +281,7 @@ fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
         (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5 * round))));
     let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Span::ns(100_137).times(i)));
     let setup = testbed(8, set, long.chain(probes).collect(), Time::ms(60));
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert!(outcome.unfinished.is_empty());
     let probes = finished.iter().filter(|r| r.bytes == 8);
     let mut waits: Vec<f64> = probes.map(|r| (took(r) - r.ideal).as_us_f64()).collect();
@@ -351,7 +351,7 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
         setup(star(4, Rate::gbps(100), Span::us(1), MTU), sird(&[]), flows.collect(), Time::s(5));
     setup.faults.loss = loss;
     setup.seed = seed;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert!(outcome.unfinished.is_empty(), "{} not done", outcome.unfinished.len());
     let ms: Vec<f64> = finished.iter().map(|row| took(row).as_us_f64() / 1e3).collect();
     (ms.iter().copied().fold(0.0, f64::max), ms.iter().sum::<f64>() / ms.len() as f64)
@@ -379,7 +379,7 @@ fn loss_delays_messages_by_timeouts() {
 fn slow_sender_leaves_credit_to_others() {
     let used = |gbps, rules| {
         let setup = slow_sender(Rate::gbps(gbps), &[("rules", Value::Choice(rules))]);
-        downlink(&run(setup, ()).1, 0).wire_bytes as f64 * 8.0 / 2e-3 / 100e9
+        downlink(&run(setup).1, 0).wire_bytes as f64 * 8.0 / 2e-3 / 100e9
     };
     for gbps in [25, 10] {
         let (paper, published) = (used(gbps, "paper"), used(gbps, "published-code"));

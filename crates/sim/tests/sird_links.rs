@@ -42,7 +42,7 @@ fn used(setup: &Setup, outcome: &Outcome, host: u32) -> f64 {
 }
 
 fn run_use(setup: Setup, host: u32) -> f64 {
-    let (_, outcome) = run(setup.clone(), ());
+    let (_, outcome) = run(setup.clone());
     used(&setup, &outcome, host)
 }
 
@@ -111,7 +111,7 @@ fn slow_senders_and_slow_cores_are_filled() {
         let mut rates = vec![100; receivers];
         rates.insert(0, 25);
         let pairs: Vec<_> = (1..=receivers as u32).map(|host| (0, host)).collect();
-        let (_, outcome) = run(long(star_of(&rates, Span::us(4), MTU), sird(&[]), &pairs), ());
+        let (_, outcome) = run(long(star_of(&rates, Span::us(4), MTU), sird(&[]), &pairs));
         let up = outcome.links.iter().find(|link| link.from == Node::Host(0)).unwrap();
         let used = up.wire_bytes as f64 / Rate::gbps(25).bytes_in(Span::ms(4)) as f64;
         println!("{receivers} receivers: {used:.4} of the sender's link");
@@ -133,7 +133,7 @@ fn slow_senders_and_slow_cores_are_filled() {
             });
         }
         let pairs: Vec<_> = (0..pairs).map(|host| (host, 4 + host)).collect();
-        let (_, outcome) = run(long(fabric, sird(&[]), &pairs), ());
+        let (_, outcome) = run(long(fabric, sird(&[]), &pairs));
         let core = (Node::Switch(0), Node::Switch(2));
         let core = outcome.links.iter().find(|link| (link.from, link.to) == core).unwrap();
         let used = core.wire_bytes as f64 / Rate::gbps(40).bytes_in(Span::ms(4)) as f64;
@@ -153,7 +153,7 @@ fn receivers_of_a_congested_sender_fill_short_paths() {
         let pairs: Vec<_> =
             (1..=receivers).flat_map(|host| [(0, host), (receivers + host, host)]).collect();
         let setup = long(star_of(&rates, Span::us(rtt_us), mtu), sird(&[]), &pairs);
-        let (_, outcome) = run(setup.clone(), ());
+        let (_, outcome) = run(setup.clone());
         let mean = (1..=receivers).map(|host| used(&setup, &outcome, host)).sum::<f64>()
             / f64::from(receivers);
         let case = format!("{receivers} of {gbps} Gbit/s, {mtu} B, {rtt_us} us: {mean:.4}");
@@ -300,7 +300,7 @@ fn beside(other: &str, sird_first: bool) -> (f64, f64) {
     let mut setup = setup(fabric, sird(&[]), flows, Time::ms(20));
     setup.stacks.push(stack(other));
     setup.warmup = Time::ms(10);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let rates = goodputs(&finished, &outcome);
     let [ours, theirs] = if sird_first { [0, 1] } else { [1, 0] };
     (rates[ours] / 1e9, rates[theirs] / 1e9)
@@ -332,7 +332,7 @@ fn queue_longer_than_the_timeout_does_not_grow() {
         let flows = (0..100).map(|host| unlimited(host, 100 + host, Time::ZERO)).collect();
         let mut setup = setup(fabric, sird(&[]), flows, Time::ms(60));
         setup.warmup = Time::ms(30);
-        let (_, outcome) = run(equipped(setup, 1.25 * 90e3), ());
+        let (_, outcome) = run(equipped(setup, 1.25 * 90e3));
         let sum = |of: fn(&tidegate_sim::FlowRecord) -> u64| {
             outcome.unfinished.iter().map(of).sum::<u64>() as f64
         };

@@ -28,7 +28,7 @@ fn link_of(outcome: &Outcome, host: usize) -> [&LinkRecord; 2] {
 fn alone(stack: Stack, bytes: u64) -> Outcome {
     let flows = vec![flow(0, 1, bytes, Time::ZERO)];
     let setup = setup(star(2, RATE, Span::us(1), MTU), stack, flows, Time::ms(10));
-    let (finished, outcome) = run(equipped(setup, 1e6), ());
+    let (finished, outcome) = run(equipped(setup, 1e6));
     assert_eq!(finished.len(), 1, "the message is complete");
     outcome
 }
@@ -92,7 +92,7 @@ fn expresspass_share_is_that_of_credits_and_data() {
         setup.warmup = Time::ms(1);
         let queue = setup.fabric.switches[0].credit_queue.unwrap();
         assert!((queue.share - mean / (mean + 1_538.0)).abs() < 1e-12, "{}", queue.share);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let [data, back] = [link_of(&outcome, 1)[1], link_of(&outcome, 0)[1]];
         assert_eq!(data.wire_bytes, 1_538 * data.packets);
         let size = back.wire_bytes as f64 / back.packets as f64;
@@ -109,7 +109,7 @@ fn protocols_beside_each_other_keep_their_sizes() {
     let mut setup = setup(fabric, sized("dctcp", 40, 40), flows, Time::ms(1));
     setup.stacks.push(stack("reno"));
     setup.workload.flows[1].stack = 1;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let wire = |host| link_of(&outcome, host).map(|link| link.wire_bytes);
     assert_eq!([wire(0), wire(2)], [[100 * 1_040, 100 * 40], [100 * 1_080, 100 * 84]]);
     let ideal = |src| finished.iter().find(|row| row.src == src).unwrap().ideal;
@@ -128,7 +128,7 @@ fn ideal_and_slowdown_contain_declared_headers() {
         open_loop.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
         let flows = vec![flow(0, 1, 2_500, Time::ZERO)];
         let (finished, _) =
-            run(setup(star(2, RATE, Span::us(1), MTU), open_loop, flows, Time::ms(1)), ());
+            run(setup(star(2, RATE, Span::us(1), MTU), open_loop, flows, Time::ms(1)));
         let expected = RATE.serialise(wire) + Span::us(2);
         assert_eq!(finished[0].ideal, expected, "{header} B");
         let took = finished[0].completed.unwrap() - finished[0].start;
@@ -151,7 +151,7 @@ fn lone_flow(stack: Stack, receiver: Rate, delay: Span) -> (f64, Outcome) {
     fabric.links[1].rate = receiver;
     let mut setup = setup(fabric, stack, vec![unlimited(0, 1, Time::ZERO)], Time::ms(6));
     setup.warmup = Time::ms(1);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     (goodputs(&finished, &outcome)[0], outcome)
 }
 

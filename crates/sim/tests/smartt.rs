@@ -2,7 +2,6 @@
 
 use crate::common::*;
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::Engine;
 
 /// Queue in BDPs at which `flows` equal windows rest in the mean, with a BDP of `bdp` packets: the
 /// increases of the unmarked packets are the decreases of the marked ones. Below the target, where
@@ -31,12 +30,12 @@ fn at_rest(flows: u32, delay: Span) -> (f64, f64, f64, f64) {
     let mut setup = setup(fabric, stack("smartt"), starts, Time::ms(12));
     setup.warmup = Time::ms(2);
     let requirements = requirements_of(&setup);
-    let path = Engine::new(setup.clone(), ()).unwrap().paths().path(0, flows);
+    let path = unobserved(setup.clone(), 1).unwrap().paths().path(0, flows);
     for switch in &mut setup.fabric.switches {
         switch.ecn = requirements.ecn.map(|marking| marking.resolved(path.bdp_bytes));
         switch.trimming = requirements.trimming.map(|rule| rule.resolved(path.bdp_bytes));
     }
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let link = &outcome.links[port];
     let bdp = path.bdp_bytes / f64::from(path.full_wire_bytes);
     let queue = link.queue_bytes.mean / path.bdp_bytes;

@@ -1,8 +1,8 @@
 //! Hosts with processing time for received packets.
 
-use crate::common::busy::Recorder;
-use crate::common::observers::{Observer, ObserverAccess, TestProbe};
+use crate::common::observers::{Explicit, Observer, ObserverAccess, TestProbe};
 use crate::common::*;
+use crate::explicit_engine::recorded;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::{Routing, StackTime};
@@ -122,12 +122,12 @@ fn lazy_commits_equal_explicit_dequeues_with_delay() {
             let mut setup = setup(fabric, protocol.stack(), flows.collect(), Time::ms(100));
             setup.routing = routing;
             setup.stack_time = StackTime { delay: Span::us(3), jitter: Span::us(9) };
-            let (lazy, explicit) =
-                (run(setup.clone(), ()), run(setup, Recorder::<true>::default()));
+            let lazy = run(setup.clone());
+            let (_, finished, digest, _) = recorded::<Explicit>(setup);
             let name = protocol.info().name;
             assert_eq!(lazy.0.len(), 110, "{name}: some messages are incomplete");
-            assert_eq!(lazy.1.digest, explicit.1.digest, "{name}");
-            assert_eq!(lazy.0, explicit.0, "{name}");
+            assert_eq!(lazy.1.digest, digest, "{name}");
+            assert_eq!(lazy.0, finished, "{name}");
         }
     }
 }

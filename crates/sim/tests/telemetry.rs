@@ -7,7 +7,7 @@ use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_core::fabric::TelemetryResolution;
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::Departure;
+use tidegate_sim::{Departure, Engine};
 
 const PERIOD: Span = Span::us(3);
 /// The port of the switch that leads to the receiver.
@@ -38,7 +38,8 @@ fn stamps(protocol: &str) -> Vec<Vec<(Time, Span)>> {
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 2, Time::us(5))];
     let all = Stamps::default();
     let probe = TestProbe::of(Recorder(all.clone()));
-    run(setup(fabric, stack(protocol), flows, Time::us(600)), probe);
+    let setup = setup(fabric, stack(protocol), flows, Time::us(600));
+    Engine::new(setup, probe).unwrap().advance(Time::NEVER);
     let all = all.lock().unwrap();
     all.values().cloned().collect()
 }

@@ -28,7 +28,7 @@ fn lone_packet_takes_serialisation_and_propagation() {
         for bytes in [1u32, 4, 5, 100, 1459, 1460] {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
             let flows = vec![flow(0, 3, bytes as u64, Time::us(3))];
-            let (finished, _) = run(setup(fabric, protocol.stack(), flows, Time::ms(1)), ());
+            let (finished, _) = run(setup(fabric, protocol.stack(), flows, Time::ms(1)));
             let wire = protocol.stack().largest_data(bytes, 3);
             let announced = if is_announced { rates[0].serialise(84) } else { Span::ZERO };
             let least = announced + store_and_forward(wire, &rates, delay);
@@ -57,7 +57,7 @@ fn lone_message_pipelines_as_store_and_forward() {
             let mut swift = stack("open-loop");
             swift.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
             let flows = vec![flow(0, 1, bytes, Time::ZERO)];
-            let (finished, _) = run(setup(fabric(rates), swift, flows, Time::ms(2)), ());
+            let (finished, _) = run(setup(fabric(rates), swift, flows, Time::ms(2)));
             let took = finished[0].completed.expect("delivered") - finished[0].start;
             assert_eq!(took, finished[0].ideal, "{bytes} B over {rates:?}");
         }
@@ -81,7 +81,7 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
         let flows = (0..sources).map(|h| unlimited(h, sources, Time::ZERO)).collect();
         let mut setup = setup(fabric.clone(), open_loop, flows, Time::ms(240));
         setup.warmup = Time::ms(10);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         // Link i has records 2i and 2i + 1; the switch side of the last link is the queue.
         let link = &outcome.links[2 * last + 1];
         assert!(link.packets > 1_000_000, "{} packets", link.packets);
@@ -140,7 +140,7 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Span, n: u32, seed: u64) {
     let mut setup = setup(fabric, stack("poseidon"), flows, Time::ms(40));
     setup.warmup = Time::ms(20);
     setup.seed = seed;
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let share = rate.as_gbps_f64() / n as f64;
     let target = poseidon_target_us(share);
     let link = &outcome.links[0];
@@ -190,7 +190,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
         .collect();
     let mut setup = setup(fabric, stack(protocol), flows, Time::ms(40));
     setup.warmup = Time::ms(20);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let wire =
         mtu as f64 / (mtu + 80 + Protocol::named(protocol).unwrap().info().telemetry(3)) as f64;
     let share = rate.as_bps() as f64 * wire / (m.max(n) + 1) as f64;

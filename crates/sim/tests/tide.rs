@@ -63,7 +63,7 @@ fn flows_over_one_link_rest_where_the_fluid_does() {
     for (flows, delay_ns) in [(2, 1_000), (4, 500), (16, 500), (4, 1_000)] {
         let pairs: Vec<_> = (0..flows).map(|i| (i, 20 + i)).collect();
         let setup = racks(stack("tide"), &pairs, Span::ns(delay_ns));
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         let base_rtt_us = delay_ns as f64 * 8e-3;
         let model = fluid(base_rtt_us, Arrivals::Clocked);
         let core = between(&outcome, 0, 3);
@@ -93,7 +93,7 @@ fn packets_are_stable_as_far_as_the_clocked_fluid() {
         let links_us = round_trip_us - target_us - 4.0 * 0.1232;
         let pairs: Vec<_> = (0..4).map(|i| (i, 20 + i)).collect();
         let setup = racks(stack("tide"), &pairs, Span::from_ps_f64(links_us / 8.0 * 1e6));
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let most = between(&outcome, 0, 3).queue_delay_us.max / target_us;
         println!("{round_trip_us:.1} us: the longest delay is {most:.2} targets");
         most
@@ -110,7 +110,7 @@ fn victim(stack: Stack, (one, two): (u32, u32)) -> f64 {
     let mut pairs = vec![(0, 40)];
     pairs.extend((1..=one).map(|i| (i, 20 + i)));
     pairs.extend((1..=two).map(|i| (30 + i, 40 + i)));
-    let (finished, outcome) = run(racks(stack, &pairs, Span::ns(500)), ());
+    let (finished, outcome) = run(racks(stack, &pairs, Span::ns(500)));
     let payload = 100e9 * f64::from(MTU) / f64::from(MTU + 82);
     goodputs(&finished, &outcome)[0] * f64::from(one.max(two) + 1) / payload
 }
@@ -158,7 +158,7 @@ fn queue_of_the_downlink_does_not_count() {
         equip(&mut setup.fabric, stamping);
         let bdp = 50e3;
         setup.bdp_bytes = Some(bdp);
-        let (_, outcome) = run(setup, ());
+        let (_, outcome) = run(setup);
         let to_host = |link: &&LinkRecord| link.to == Node::Host(20);
         outcome.links.iter().find(to_host).unwrap().queue_bytes.mean / bdp
     };
@@ -176,7 +176,7 @@ fn unscheduled_messages_do_not_raise_a_pairs_share() {
     let mut setup = racks(stack("tide"), &pairs, Span::ns(500));
     let short = (0..4_500).map(|i| flow(0, 20, 10_000, Time::ZERO + Span::ns(2_667).times(i)));
     setup.workload.flows.extend(short);
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     let long = |src| {
         let is_long = |record: &&FlowRecord| record.src == src && record.bytes > 10_000;
         outcome.unfinished.iter().find(is_long).unwrap().goodput_bps().unwrap() / 1e9
@@ -194,7 +194,7 @@ fn queue_between_switches_does_not_use_up_the_budget() {
     let near = (21..30).map(|i| (i, 20));
     let others = (10..19).map(|i| (i, 20 + i));
     let pairs: Vec<_> = far.chain(near).chain(others).collect();
-    let (_, outcome) = run(racks(stack("tide"), &pairs, Span::ns(500)), ());
+    let (_, outcome) = run(racks(stack("tide"), &pairs, Span::ns(500)));
     let downlink = outcome.links.iter().find(|link| link.to == Node::Host(20)).unwrap();
     let used = downlink.wire_bytes as f64 / RATE.bytes_in(Span::ms(8)) as f64;
     println!("{used:.4} of the downlink");
@@ -207,7 +207,7 @@ fn queue_under(resolution: TelemetryResolution) -> f64 {
     for switch in &mut setup.fabric.switches {
         switch.telemetry_resolution = resolution;
     }
-    between(&run(setup, ()).1, 0, 3).queue_bytes.mean / 1e3
+    between(&run(setup).1, 0, 3).queue_bytes.mean / 1e3
 }
 
 #[test]

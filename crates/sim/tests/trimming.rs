@@ -7,7 +7,7 @@ use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Departure, Engine, Setup};
 
 use crate::common::busy::busy;
-use crate::common::observers::{Observer, ObserverAccess, TestProbe};
+use crate::common::observers::{Explicit, Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use crate::explicit_engine::recorded;
 
@@ -68,7 +68,7 @@ impl Observer for Counts {
 #[test]
 fn incast_loses_payloads_and_no_packet() {
     for victim in VICTIMS {
-        let (finished, outcome) = run(incast("nscc", 1, victim), ());
+        let (finished, outcome) = run(incast("nscc", 1, victim));
         assert_eq!((finished.len(), outcome.unfinished.len()), (16, 0));
         let trims: u64 = outcome.links.iter().map(|link| link.trims).sum();
         assert!(trims > 100, "{trims}");
@@ -99,7 +99,7 @@ fn full_header_queue_drops() {
     for switch in &mut setup.fabric.switches {
         switch.trimming.as_mut().unwrap().header_queue_bytes = 840;
     }
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     assert!(dropped(&outcome) > 0);
     assert_eq!(finished.len(), 16, "timeouts recover");
 }
@@ -114,7 +114,7 @@ fn lost_packets_time_out_one_by_one() {
             trimmed(setup(fabric, stack("nscc"), flows, Time::ms(20)), 40, TrimVictim::Random);
         setup.faults = Faults { loss, ..Faults::default() };
         setup.until_done = true;
-        let (finished, _) = run(setup, ());
+        let (finished, _) = run(setup);
         let took = finished[0].completed.unwrap().as_ps() as f64;
         let gbps = 20e6 * 8e3 / took;
         assert!(gbps > least_gbps, "{gbps} Gbit/s at a loss of {loss}");
@@ -139,7 +139,7 @@ fn messages_arrive_once_under_loss_and_reordering() {
         let rule = rule.iter().chain(&rest).nth(seed as usize % 5).unwrap();
         setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();
         setup.drain = Span::s(1);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         assert_eq!((finished.len(), outcome.unfinished.len()), (16, 0), "{seed}");
         for row in &finished {
             assert_eq!(row.delivered_bytes, row.bytes, "{seed}");
@@ -154,7 +154,7 @@ fn lazy_commits_equal_explicit_dequeues() {
         .flat_map(|name| VICTIMS.map(|v| (name, v)))
     {
         let setup = trimmed(busy(stack(protocol), 1), 8, victim);
-        let (lazy, explicit) = (recorded::<false>(setup.clone()), recorded::<true>(setup));
+        let (lazy, explicit) = (recorded::<TestProbe>(setup.clone()), recorded::<Explicit>(setup));
         assert!(lazy == explicit, "{protocol}, {victim:?}");
         let trims = lazy.3.iter().map(|link| link.trims).sum::<u64>();
         assert!(trims > 100, "{protocol}, {victim:?}: {trims}");

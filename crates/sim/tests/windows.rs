@@ -55,7 +55,7 @@ fn powertcp_queue_is_the_sum_of_betas() {
             powertcp.set("beta", Value::Extent(Extent::Bdp(sum / f64::from(flows)))).unwrap();
             let mut setup = setup(fabric, powertcp, starts(flows, Span::us(20), 1), Time::ms(4));
             setup.warmup = Time::ms(2);
-            let mut engine = Engine::new(setup, ()).unwrap();
+            let mut engine = unobserved(setup, 1).unwrap();
             let path = engine.paths().path(0, flows);
             engine.advance(Time::ms(4));
             let mut outcome = engine.finish().unwrap();
@@ -92,7 +92,7 @@ fn powertcp_fills_links_if_its_beta_is_a_packet() {
         }
         let mut setup = setup(fabric, powertcp.clone(), starts(n, Span::us(20), 1), Time::ms(4));
         setup.warmup = Time::ms(2);
-        let mut engine = Engine::new(setup, ()).unwrap();
+        let mut engine = unobserved(setup, 1).unwrap();
         let operating_point = powertcp.operating_point(&engine.paths().path(0, n), 1e9);
         let warns = operating_point.domain_warning().is_some();
         engine.advance(Time::ms(4));
@@ -132,7 +132,7 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
         }
         let mut setup = setup(fabric, hpcc.clone(), starts(n, Span::us(20), 1), Time::ms(10));
         setup.warmup = Time::ms(5);
-        let mut engine = Engine::new(setup, ()).unwrap();
+        let mut engine = unobserved(setup, 1).unwrap();
         let operating_point = hpcc.operating_point(&engine.paths().path(0, n), 1e9);
         let warns = operating_point.domain_warning().is_some();
         engine.advance(Time::ms(10));
@@ -169,7 +169,7 @@ fn theta_powertcp_settles_with_host_software_bdp() {
     setup.warmup = Time::ms(4);
     setup.stack_time.delay = Span::us(5);
     setup.bdp_bytes = Some(177e3);
-    let (_, outcome) = run(setup, ());
+    let (_, outcome) = run(setup);
     let (link, queue) = (&outcome.links[port], outcome.links[port].queue_bytes.mean);
     println!("{:.3} of the link, {queue:.0} B", link.utilisation);
     assert!(link.utilisation > 0.93 && queue < 20e3, "{}, {queue}", link.utilisation);
@@ -183,7 +183,7 @@ fn hpcc_flows_do_not_pause_after_a_crowded_start() {
     let (fabric, _) = funnel(n, Rate::gbps(100), Span::us(1), 4096);
     let mut setup = setup(fabric, stack("hpcc"), starts(n, Span::ZERO, 1), Time::ms(6));
     setup.warmup = Time::ms(2);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     let rates = goodputs(&finished, &outcome);
     let lowest = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let jain = jain(&rates);
@@ -201,10 +201,12 @@ fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {
     let (fabric, _) = funnel(1, Rate::gbps(100), Span::us(1), 1000);
     let message =
         |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 20_000, start) };
-    let (finished, _) = run(
-        setup(fabric, swift, vec![message(Time::ZERO), message(Time::ZERO + apart)], Time::ms(5)),
-        (),
-    );
+    let (finished, _) = run(setup(
+        fabric,
+        swift,
+        vec![message(Time::ZERO), message(Time::ZERO + apart)],
+        Time::ms(5),
+    ));
     finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect()
 }
 
@@ -228,7 +230,7 @@ fn used_connections_are_as_fast_as_new_ones() {
             let starts = [Time::ZERO, Time::us(1), Time::us(10), Time::us(500), Time::us(505)];
             let messages = starts.map(|start| flow(1, 0, bytes, start)).to_vec();
             let fabric = star(2, Rate::gbps(100), Span::us(1), 1000);
-            let (finished, _) = run(setup(fabric, small, messages, Time::ms(2)), ());
+            let (finished, _) = run(setup(fabric, small, messages, Time::ms(2)));
             let took: Vec<Span> = finished
                 .iter()
                 .map(|record| record.completed.unwrap().since(record.start))
@@ -252,7 +254,7 @@ fn timeouts_are_those_configured() {
     // The link is down when the first and the last message leave their host.
     let outage = |down| Outage { of: Failing::Link(0), down, up: down.after(Span::us(10)) };
     setup.faults.outages = vec![outage(Time::ZERO), outage(Time::ms(2))];
-    let (finished, _) = run(setup, ());
+    let (finished, _) = run(setup);
     let took: Vec<Span> =
         finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
     assert_eq!(took, [initial + took[1], took[1], smallest + took[1]]);
@@ -288,7 +290,7 @@ fn timeouts_double_until_something_arrives() {
             .filter(|(_, length)| **length > Span::ZERO)
             .map(outage)
             .collect();
-        let (finished, _) = run(setup, ());
+        let (finished, _) = run(setup);
         let took: Vec<Span> =
             finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
         // Attempts are after 1, 3, 7, … timeouts of the first kind.
@@ -333,7 +335,7 @@ fn coalesced_acknowledgements_carry_the_same_signal() {
             }
             let mut setup = setup(fabric, stack, starts(2, Span::us(100), 1), Time::ms(120));
             setup.warmup = Time::ms(40);
-            let (_, outcome) = run(setup, ());
+            let (_, outcome) = run(setup);
             let acks = outcome.links[port - 1].packets as f64 / outcome.links[port].packets as f64;
             (acks, outcome.links[port].utilisation, outcome.links[port].queue_bytes.mean / 1500.0)
         };
@@ -505,7 +507,7 @@ fn overloaded_ports_reach_dynamic_thresholds() {
                 |h: u32| unlimited(h, 2 * k + h / 2, Time::ZERO + late.times(u64::from(h / 2)));
             let mut setup = setup(fabric, open_loop, (0..2 * k).map(flow).collect(), Time::ms(4));
             setup.warmup = Time::ms(2);
-            let (_, outcome) = run(setup, ());
+            let (_, outcome) = run(setup);
             let share = alpha * buffer as f64 / (1.0 + f64::from(k) * alpha);
             // The threshold itself changes by α packets with every packet.
             let tolerance = packet * alpha.max(1.0);
@@ -566,7 +568,7 @@ fn arrivals_have_their_load_under_every_protocol() {
             mean_bytes,
             load * rate.as_bps() as f64,
         ));
-        let (finished, outcome) = run(equipped(setup, 60e3), ());
+        let (finished, outcome) = run(equipped(setup, 60e3));
         let flows = all(&finished, &outcome);
         assert!(
             flows.iter().enumerate().all(|(i, flow)| flow.id == i as u64 && flow.src != flow.dst)
@@ -641,7 +643,7 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         setup.warmup = Time::us(100);
         let setup = equipped(setup, 125e3);
         let measured = setup.duration.since(setup.warmup);
-        let (finished, outcome) = run(setup, ());
+        let (finished, outcome) = run(setup);
         let flows = all(&finished, &outcome);
         let done = finished.len() as f64 / flows.len() as f64;
         println!(
@@ -691,7 +693,7 @@ fn only_admitted_packets_are_marked() {
     marking(&mut fabric, 0.0, Buffer::Shared { bytes: 20_000, alpha: 1.0 });
     let setup = setup(fabric, stack("dctcp"), starts(8, Span::us(1), 1), Time::ms(1));
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     engine.advance(duration);
     let mut samples = Vec::new();
     engine.sample(&mut samples).unwrap();
@@ -718,7 +720,7 @@ fn other_traffic_changes_no_mark_and_no_path() {
         let flows = pair(0).chain(pair(8).filter(|_| others)).collect();
         let mut setup = setup(fabric, stack("dctcp"), flows, Time::us(400));
         setup.routing = Routing::Spray;
-        run(setup, ()).1
+        run(setup).1
     };
     let (alone, together) = (outcome(false), outcome(true));
     let ours = |outcome: &Outcome| {

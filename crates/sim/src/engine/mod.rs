@@ -67,6 +67,7 @@ impl<P: Probe> Engine<P> {
     }
 
     /// As [`new`](Self::new), without the code for several partitions.
+    #[cfg(not(test))]
     pub(crate) fn whole(setup: Setup, probe: P) -> Result<Run<P, Same>, String> {
         let ground = RunContext::of(setup)?;
         let partitioning = Partitioning::whole(&ground.setup.fabric);

@@ -1,4 +1,4 @@
-//! A small, busy fabric, and a probe that records all of it.
+//! A small, busy fabric, and an observer that records all of it.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Body, ConnectionPolicy, Frame, Hop, Rate, Span, Time};
-use tidegate_sim::{Departure, Probe, Setup};
+use tidegate_sim::{Departure, Observer, Setup};
 
 use super::{leaf_spine, setup, unlimited};
 
@@ -26,20 +26,19 @@ pub struct Record {
 
 /// Records every departure, by port and in order.
 #[derive(Default)]
-pub struct Recorder<const EXPLICIT: bool = false> {
+pub struct Recorder {
     ports: RefCell<Vec<Vec<Record>>>,
     pub arrived: u64,
 }
 
-impl<const EXPLICIT: bool> Recorder<EXPLICIT> {
+impl Recorder {
     /// Takes the records out of the engine: copies of them took a third of the time of these tests.
     pub fn take_ports(&self) -> Vec<Vec<Record>> {
         self.ports.take()
     }
 }
 
-impl<const EXPLICIT: bool> Probe for Recorder<EXPLICIT> {
-    const EXPLICIT_DEQUEUES: bool = EXPLICIT;
+impl Observer for Recorder {
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {
         self.arrived += 1;
     }

@@ -1,5 +1,6 @@
 //! All results of a run, for comparison.
 
+use super::observers::{ObserverAccess, TestProbe};
 use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample};
 
@@ -21,7 +22,7 @@ pub struct Left {
 impl Left {
     /// Advances a run in steps of random length, with samples in between. Returns the results,
     /// without the packets in other processes.
-    pub fn of(mut engine: Engine<Recorder>, duration: Time, steps: u64) -> Left {
+    pub fn of(mut engine: Engine<TestProbe>, duration: Time, steps: u64) -> Left {
         let (mut rows, mut samples) = (Vec::new(), Vec::new());
         let mut rng = Rng::stream(steps, Domain::Faults, 7);
         let quarter = Span::ps(duration.as_ps() / 4);
@@ -61,9 +62,9 @@ impl Left {
 }
 
 /// Takes the packets that left ports of this process.
-pub fn departures(engine: &Engine<Recorder>) -> Departures {
+pub fn departures(engine: &Engine<TestProbe>) -> Departures {
     let mut packets = Vec::new();
-    engine.probes().for_each(|probe| add(&mut packets, probe.take_ports()));
+    engine.probes().for_each(|probe| add(&mut packets, probe.inner::<Recorder>().take_ports()));
     packets
 }
 

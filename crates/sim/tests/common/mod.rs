@@ -23,7 +23,8 @@ use tidegate_core::{
     Body, ConnectionPolicy, Extent, FabricProperties, FabricRequirements, Marking, Message, Rate,
     Span, Time, mix64,
 };
-use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+pub use tidegate_sim::simulation::{Simulation, unobserved};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Setup};
 
 use observers::{Observer, ObserverAccess, TestProbe};
 
@@ -130,7 +131,7 @@ pub fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
     setup.warmup = Time::us(200);
     change(&mut setup);
-    let (finished, outcome) = run(setup, ());
+    let (finished, outcome) = run(setup);
     (goodputs(&finished, &outcome), outcome)
 }
 
@@ -212,9 +213,21 @@ pub fn crediting(mut setup: Setup) -> Setup {
     setup
 }
 
+/// [`Engine::advance`] of runs without observers. The library has their engines, so they are not
+/// compiled again.
+pub trait Advance {
+    fn advance(&mut self, until: Time);
+}
+
+impl Advance for dyn Simulation {
+    fn advance(&mut self, until: Time) {
+        while !self.advance_some(until, u64::MAX).unwrap_or_else(|why| panic!("{why}")) {}
+    }
+}
+
 /// Runs to the end. Returns completed flows, then the rest.
-pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
-    let mut engine = Engine::new(setup, probe).expect("a valid setup");
+pub fn run(setup: Setup) -> (Vec<FlowRecord>, Outcome) {
+    let mut engine = unobserved(setup, 1).expect("a valid setup");
     engine.advance(Time::NEVER);
     let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);

@@ -2,10 +2,30 @@
 
 use std::any::Any;
 
+use tidegate_core::{Body, Frame, Time};
 pub use tidegate_sim::Observer;
+use tidegate_sim::{Departure, Probe};
 
 /// Boxed observer of a test.
 pub type TestProbe = Box<dyn Observer>;
+
+/// The same in an engine with explicit dequeues.
+pub struct Explicit(TestProbe);
+
+impl Probe for Explicit {
+    const EXPLICIT_DEQUEUES: bool = true;
+    fn departed(&mut self, departure: &Departure<'_>) {
+        self.0.departed(departure);
+    }
+    fn arrived(&mut self, now: Time, host: u32, frame: &Frame, body: &Body) {
+        self.0.arrived(now, host, frame, body);
+    }
+}
+
+/// Observes nothing: for state of an engine that [`Simulation`](super::Simulation) does not show.
+pub struct Nothing;
+
+impl Observer for Nothing {}
 
 /// Access to the observer of a test.
 pub trait ObserverAccess {
@@ -23,5 +43,15 @@ impl ObserverAccess for TestProbe {
     fn inner<T: Observer>(&self) -> &T {
         let any: &dyn Any = &**self;
         any.downcast_ref().expect("the observer that the engine was given")
+    }
+}
+
+impl ObserverAccess for Explicit {
+    fn of(test: impl Observer) -> Explicit {
+        Explicit(TestProbe::of(test))
+    }
+
+    fn inner<T: Observer>(&self) -> &T {
+        self.0.inner()
     }
 }
