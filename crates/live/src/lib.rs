@@ -3,6 +3,7 @@
 //! TCP.
 
 mod controls;
+mod medium;
 #[cfg(target_os = "linux")]
 pub mod net;
 mod switch;
@@ -10,6 +11,7 @@ mod switch;
 pub mod testbed;
 
 pub use controls::{ControlLoader, KernelNetwork};
+pub use medium::Medium;
 pub use switch::{
     Datagrams, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch,
 };

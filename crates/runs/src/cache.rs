@@ -11,31 +11,16 @@ use tidegate_core::{Span, Time};
 use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
+use crate::Error;
 use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
-use crate::{Error, machine};
 
 /// Hash of the sources that determine observations, so that observations of other builds are not
 /// used. The revision does not change with uncommitted edits, and a hash of the whole program would
 /// change with tables and pages, which do not affect observations.
 pub const BUILD: &str = env!("TIDEGATE_SOURCES");
 
-/// Hash of the further sources that determine observations of runs over real packets.
-const REAL_BUILD: &str = env!("TIDEGATE_REAL_SOURCES");
-
 /// Age of a partial file after which its writer must have died.
 const ABANDONED: Duration = Duration::from_hours(24);
-
-/// Carrier of a run's packets.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Medium {
-    /// The simulator.
-    #[default]
-    Simulated,
-    /// Live UDP.
-    Udp,
-    /// The kernel's TCP under the congestion control of this name.
-    Tcp(String),
-}
 
 /// Measurements to record in a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,8 +29,8 @@ pub struct Recording {
     pub interval: Option<Span>,
     /// Recorded data.
     pub parts: BTreeSet<Measurement>,
-    /// Carrier of the packets.
-    pub medium: Medium,
+    /// Name of the carrier of the packets, and of its build; empty for the simulator.
+    pub carrier: String,
 }
 
 impl Recording {
@@ -87,12 +72,7 @@ struct Kept<'a> {
 
 fn key(plan: &Plan, recording: &Recording) -> String {
     let interval = recording.interval.map_or(0, Span::as_ps);
-    let medium = match &recording.medium {
-        Medium::Simulated => String::new(),
-        Medium::Udp => format!("udp-{REAL_BUILD}-"),
-        Medium::Tcp(control) => format!("tcp-{control}-{}-{REAL_BUILD}-", machine::kernel()),
-    };
-    format!("{medium}{}-{interval}-{BUILD}", content_hash(plan))
+    format!("{}{}-{interval}-{BUILD}", recording.carrier, content_hash(plan))
 }
 
 impl Cache {

@@ -5,9 +5,10 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 use tidegate_core::{Span, Time};
+use tidegate_live::Medium;
 #[cfg(target_os = "linux")]
 use tidegate_live::testbed::{self, Carrier};
-use tidegate_runs::cache::{Cache, Medium, Recording};
+use tidegate_runs::cache::{Cache, Recording};
 use tidegate_runs::in_parallel;
 use tidegate_runs::observe::{Control, Measure, Observations, RunOutput, adapt, drive};
 use tidegate_runs::{Error, forecast_packets, forecast_seconds, machine};
@@ -59,6 +60,7 @@ impl Forecast {
 /// A run to be made.
 pub(super) struct Job {
     work: Work,
+    medium: Medium,
     recording: Recording,
     name: String,
     /// Approximate cost: CPU seconds, zero until [`calibrate`] has estimated them; wall-clock
@@ -69,7 +71,7 @@ pub(super) struct Job {
 impl Job {
     /// Whether the run uses real packets.
     fn is_real(&self) -> bool {
-        self.recording.medium != Medium::Simulated
+        self.medium != Medium::Simulated
     }
 }
 
@@ -99,7 +101,7 @@ impl Jobs {
         choice: Option<Choice>,
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
-            let recording = figure.recording(run);
+            let (medium, recording) = (run.medium(), figure.recording(run));
             let (work, key) = match &run.model {
                 Some(model) => {
                     let key = (model.source.clone(), None, Medium::Simulated);
@@ -110,7 +112,7 @@ impl Jobs {
                     let choice = choice.filter(|_| figure.is_claimed(run));
                     let plan = figure.plan(paper, run, seed, choice)?;
                     let hash = tidegate_scenario::content_hash(&plan);
-                    let key = (hash, recording.interval, recording.medium.clone());
+                    let key = (hash, recording.interval, medium.clone());
                     (Work::Packets(Box::new(plan)), key)
                 }
             };
@@ -120,10 +122,10 @@ impl Jobs {
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 let seconds = match &work {
-                    Work::Packets(plan) => clock_s(plan, &recording.medium)?,
+                    Work::Packets(plan) => clock_s(plan, &medium)?,
                     Work::Model(_) => 0.0,
                 };
-                self.jobs.push(Job { work, recording, name, seconds });
+                self.jobs.push(Job { work, medium, recording, name, seconds });
             }
             Ok(number)
         };
@@ -221,7 +223,7 @@ pub(super) fn forecast(jobs: &[Job], trials: usize, options: &ReproduceOptions<'
 #[cfg(target_os = "linux")]
 fn check_controls(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<(), Error> {
     let left = jobs.iter().zip(kept(jobs, options)).filter(|(_, is_kept)| !is_kept);
-    let names = left.filter_map(|(job, _)| match &job.recording.medium {
+    let names = left.filter_map(|(job, _)| match &job.medium {
         Medium::Tcp(name) => Some(name.as_str()),
         _ => None,
     });
@@ -245,7 +247,7 @@ pub(super) fn make(
     let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();
     let one = |i: usize, threads: usize| {
-        let Job { work, recording, name, seconds } = &jobs[i];
+        let Job { work, medium, recording, name, seconds } = &jobs[i];
         // Simulated runs share the threads.
         let threads_each = if jobs[i].is_real() { 1.0 } else { forecast.threads as f64 };
         let mut spent = 0.0;
@@ -258,8 +260,8 @@ pub(super) fn make(
                 None => {
                     spent = *seconds / threads_each;
                     cache.make(plan, recording, |measures| {
-                        if recording.medium != Medium::Simulated {
-                            return run_live((name, plan), &recording.medium, measures, options);
+                        if jobs[i].is_real() {
+                            return run_live((name, plan), medium, measures, options);
                         }
                         let control = Control {
                             partitions: None,

@@ -14,8 +14,9 @@ use super::comparison::Comparison;
 use super::grid::Grid;
 use super::query::means;
 use super::{Chart, ChartKind, Choice, Claim, Model, Paper, Query, SCENARIOS, Table};
+use tidegate_live::Medium;
 use tidegate_runs::Error;
-use tidegate_runs::cache::{Medium, Recording};
+use tidegate_runs::cache::Recording;
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::observe::Observations;
 
@@ -109,7 +110,7 @@ const fn yes() -> bool {
 }
 
 impl Run {
-    fn medium(&self) -> Medium {
+    pub(crate) fn medium(&self) -> Medium {
         match &self.tcp {
             Some(control) => Medium::Tcp(control.clone()),
             None if self.real => Medium::Udp,
@@ -252,7 +253,7 @@ impl Figure {
         Recording {
             interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
-            medium: run.medium(),
+            carrier: run.medium().key(),
         }
     }
 
