@@ -8,8 +8,8 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-kernel test-kernel-command test-p4 test-python test-book lint fmt docs \
-  pictures figures book bench reproduction dist test-dist
+.PHONY: help demo test test-mpi test-kernel test-kernel-command test-p4 test-python test-book \
+  lint lint-python fmt docs pictures figures book bench reproduction dist test-dist
 
 help:
 	@echo "make demo    compare protocols on a two-hop congestion scenario and on a loaded cluster"
@@ -78,16 +78,18 @@ test-p4:
 # the features that `.ci/run` selects in them, to share build artefacts.
 PYTHON := target/python
 test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
-test-python:
+test-python: lint-python
 	python3 -m venv $(PYTHON)
 	MATURIN_PEP517_ARGS="--profile dev --features as-with-mpi" \
 	  pip install --quiet --no-compile '.[plot,dask,test]'
-	cargo clippy -p tidegate-python --features as-with-mpi -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
 	mypy python/tidegate & types=$$!; python -m mypy.stubtest tidegate._native; stubs=$$?; \
 	  wait $$types && exit $$stubs
 	pytest -q -n 2
+
+lint-python:
+	cargo clippy -p tidegate-python --features as-with-mpi -- -D warnings
 
 # Without these components of the toolchain, the tests still run.
 lint:
