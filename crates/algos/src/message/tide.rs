@@ -88,7 +88,10 @@
 //! * `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times this
 //!   part on a link, and `D` does not fall below the time that these bytes need.
 //! * Rates below `min_rate` have equal targets and need not converge.
-//! * Senders' own links remain under SIRD's rule, and receivers serve the shortest message first.
+//! * Senders' own links remain under SIRD's loop, whose limit the mean credit follows, too, and
+//!   receivers serve the shortest message first.
+//! * The mean is exact if data returns evenly. The round trip of a credit whose data was lost
+//!   includes `resend_timeout`, so the credit after it can be late.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
 
 use alloc::format;
@@ -149,7 +152,7 @@ impl Endpoint for Tide {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "tide",
         title: "Tide",
-        revision: 1,
+        revision: 2,
         citation: "this project; no publication describes it",
         summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
         color: "#e7298a",

@@ -97,8 +97,9 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
-    /// Time at which data last returned credit.
-    pub(super) returned_at: Time,
+    /// Time at which scheduled data last returned credit. Unscheduled data returns credit that the
+    /// sender took itself, which does not delay the next credit.
+    returned_at: Time,
     sender: Loop,
     network: Loop,
     pub(super) delays: Delays,
@@ -138,6 +139,7 @@ impl Bucket {
     /// the bytes that wait between switches.
     #[inline]
     pub(super) fn steer(&mut self, law: &TargetLaw, wire: u32, delay: Span, now: Time) -> i64 {
+        self.returned_at = now;
         let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
         let network = &mut self.network;
         let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);
@@ -203,9 +205,9 @@ impl Bucket {
         if is_open { Time::ZERO } else { Time::NEVER }
     }
 
-    /// The time for an outstanding credit that is the bucket on average. Data returns credit once
-    /// in `wire / bucket` of a round trip. With room for a part of a packet, the packet is
-    /// outstanding for that part of this time.
+    /// The time for an outstanding credit that is the bucket on average. Data that returns evenly
+    /// does so once in `wire / bucket` of a round trip. With room for a part of a packet, the
+    /// packet is outstanding for that part of this time.
     fn opens_on_average_at(&self, law: &TargetLaw, wire: f64) -> Time {
         let bytes = self.bytes();
         let room = (bytes - self.outstanding as f64) / wire;

@@ -322,9 +322,6 @@ impl Inbox {
     pub(super) fn book(&mut self, source: u32, bytes: i64) {
         let bucket = &mut self.sources[source as usize].bucket;
         bucket.outstanding += bytes;
-        if bytes < 0 {
-            bucket.returned_at = self.clock;
-        }
         self.outstanding += bytes;
         if bucket.waiting > bucket.outstanding.max(0) {
             self.waiting += bucket.set_waiting(bucket.outstanding.max(0));
