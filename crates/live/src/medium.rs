@@ -27,3 +27,17 @@ impl Medium {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_differ_by_carrier_and_name_the_build() {
+        let tcp = |name: &str| Medium::Tcp(name.to_owned());
+        let keys = [Medium::Udp, tcp("cubic"), tcp("powertcp")].map(|medium| medium.key());
+        assert!(keys.iter().all(|key| key.contains(BUILD)));
+        assert!(keys[0] != keys[1] && keys[1] != keys[2]);
+        assert_eq!(Medium::Simulated.key(), "");
+    }
+}

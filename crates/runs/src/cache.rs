@@ -227,5 +227,7 @@ mod tests {
         assert!(cache.get(&plans[0], &messages).is_some());
         assert!(cache.get(&plans[0], &with(Measurement::Links)).is_none());
         assert!(cache.get(&plans[0], recording).is_some(), "has an extra measurement");
+        let carried = Recording { carrier: "udp-".to_owned(), ..Recording::default() };
+        assert!(cache.get(&plans[0], &carried).is_none(), "of another carrier");
     }
 }

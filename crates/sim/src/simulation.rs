@@ -28,6 +28,7 @@ pub trait Simulation: Send {
     fn set_threads(&mut self, threads: usize);
     fn ranks(&self) -> usize;
     fn packet_hops(&self) -> u64;
+    fn live_flows(&self) -> usize;
     fn paths(&self) -> &dyn PathOracle;
     fn is_over(&self) -> bool;
     fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure>;
@@ -60,6 +61,9 @@ impl<P: Probe, N: Naming> Simulation for Run<P, N> {
     }
     fn packet_hops(&self) -> u64 {
         Run::packet_hops(self)
+    }
+    fn live_flows(&self) -> usize {
+        Run::live_flows(self)
     }
     fn paths(&self) -> &dyn PathOracle {
         Run::paths(self)

@@ -4,7 +4,6 @@
 //! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim faults::` runs more seeds; a failure
 //! prints how to replay its seed.
 
-use crate::common::observers::{Nothing, ObserverAccess, TestProbe};
 use crate::common::*;
 use crate::planes;
 use tidegate_algos::Protocol;
@@ -13,7 +12,7 @@ use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Span, Time};
-use tidegate_sim::{Engine, Setup};
+use tidegate_sim::Setup;
 
 /// Impairments by name.
 fn impairments(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
@@ -138,7 +137,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
             protocol.info().name
         )
     };
-    let mut engine = Engine::new(setup, TestProbe::of(Nothing)).unwrap();
+    let mut engine = unobserved(setup, 1).unwrap();
     let mut rows = Vec::new();
     engine.advance(Time::us(200));
     // The run is advanced in steps, because most runs finish long before the limit.

@@ -39,7 +39,9 @@ fn stamps(protocol: &str) -> Vec<Vec<(Time, Span)>> {
     let all = Stamps::default();
     let probe = TestProbe::of(Recorder(all.clone()));
     let setup = setup(fabric, stack(protocol), flows, Time::us(600));
-    Engine::new(setup, probe).unwrap().advance(Time::NEVER);
+    let mut engine = Engine::new(setup, probe).unwrap();
+    engine.advance(Time::NEVER);
+    engine.finish().unwrap();
     let all = all.lock().unwrap();
     all.values().cloned().collect()
 }

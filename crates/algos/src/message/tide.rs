@@ -29,11 +29,11 @@
 //! decreases have the same weight: a sprayed flow reacts to the mean over its paths, not to the
 //! worst of them.
 //!
-//! The outstanding credit is `b` on average, although it is a whole number of packets. Data returns
-//! credit once in `s · θ / b`. With room for a part `f` of a packet, the next credit leaves `(1 −
-//! f) · s · θ / b` after data has returned credit, so this packet is outstanding for the part `f`
-//! of that time. With room for less than a packet in a round trip, the pair sends one in `s · θ /
-//! b`.
+//! The outstanding credit is `b` on average, although it is a whole number of packets. If data
+//! returns evenly, it returns credit once in `s · θ / b`. With room for a part `f` of a packet, the
+//! next credit leaves `(1 − f) · s · θ / b` after scheduled data has returned credit, so this
+//! packet is outstanding for the part `f` of that time. With room for less than a packet in a round
+//! trip, the pair sends one in each `s · θ / b`.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
@@ -88,8 +88,9 @@
 //! * `network_floor` is a part of the receiver's BDP. So `n` senders keep at least `n` times this
 //!   part on a link, and `D` does not fall below the time that these bytes need.
 //! * Rates below `min_rate` have equal targets and need not converge.
-//! * Senders' own links remain under SIRD's loop, whose limit the mean credit follows, too, and
-//!   receivers serve the shortest message first.
+//! * SIRD's loop still limits the credit of senders' own links; the mean outstanding credit equals
+//!   that limit, too. Receivers serve the shortest message first.
+//! * A duplicate of data restarts the time of the next credit, although it returns none.
 //! * The mean is exact if data returns evenly. The round trip of a credit whose data was lost
 //!   includes `resend_timeout`, so the credit after it can be late.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.

@@ -22,11 +22,6 @@ impl Probe for Explicit {
     }
 }
 
-/// Observes nothing: for state of an engine that [`Simulation`](super::Simulation) does not show.
-pub struct Nothing;
-
-impl Observer for Nothing {}
-
 /// Access to the observer of a test.
 pub trait ObserverAccess {
     fn of(test: impl Observer) -> Self;

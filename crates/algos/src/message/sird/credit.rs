@@ -97,8 +97,8 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
-    /// Time at which scheduled data last returned credit. Unscheduled data returns credit that the
-    /// sender took itself, which does not delay the next credit.
+    /// Time at which scheduled data, or a duplicate of it, last arrived. Unscheduled data returns
+    /// credit that the sender took itself, which does not delay the next credit.
     returned_at: Time,
     sender: Loop,
     network: Loop,
@@ -205,8 +205,8 @@ impl Bucket {
         if is_open { Time::ZERO } else { Time::NEVER }
     }
 
-    /// The time for an outstanding credit that is the bucket on average. Data that returns evenly
-    /// does so once in `wire / bucket` of a round trip. With room for a part of a packet, the
+    /// The time for an outstanding credit that is the bucket on average. If data returns evenly, one
+    /// packet returns in each `wire / bucket` of a round trip. With room for a part of a packet, the
     /// packet is outstanding for that part of this time.
     fn opens_on_average_at(&self, law: &TargetLaw, wire: f64) -> Time {
         let bytes = self.bytes();
