@@ -345,34 +345,6 @@ def test_wrong_searches_are_refused(tmp_path):
         tidegate.tune(SCENARIO, "swfit", "min drops", budget=4)
 
 
-def test_a_scenario_with_files_runs_as_it_is(tmp_path):
-    given, out = tmp_path / "given", tmp_path / "out"
-    (given / "more").mkdir(parents=True)
-    (given / "trials.csv").write_text("size_bytes,cdf\n10000,0\n30000,1\n")
-    (given / "more" / "trials.csv").write_text("size_bytes,cdf\n40000,0\n60000,1\n")
-    small, large = ({**block} for block in SCENARIO["traffic"])
-    small["sizes"], large["sizes"] = "trials.csv", "more/trials.csv"
-    text = tidegate._native.toml_document(json.dumps({**SCENARIO, "traffic": [small, large]}))
-    (given / "mine.toml").write_text(text)
-    options = {"budget": 2, "params": ["swift.base_target"], "cache": tmp_path / "cache"}
-    tidegate.tune(
-        given / "mine.toml",
-        "swift",
-        "min slowdown_p99 of small",
-        final_seeds=2,
-        out=out,
-        **options,
-    )
-    tuned = tidegate.load(out / "swift.toml")
-    original = tidegate.load(given / "mine.toml")
-    assert sorted(tuned.files) == ["2-trials.csv", "3-trials.csv"]
-    for copy, source in zip(tuned.resolved["traffic"], original.resolved["traffic"], strict=True):
-        copied = Path(tuned.files[copy["sizes"]]).read_text()
-        assert copied == Path(original.files[source["sizes"]]).read_text()
-    assert (out / files.TRIALS).read_text().startswith("protocol,trial")
-    assert tidegate.run(out / "swift.toml").summary
-
-
 def test_the_command_prints_the_study(tmp_path):
     (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(SCENARIO)))
     command = Path(sys.executable).with_name("tidegate")

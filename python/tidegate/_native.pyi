@@ -1,6 +1,6 @@
 """Types of the extension module."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TypeAlias, final
@@ -26,7 +26,6 @@ __all__ = [
     "missing_runs",
     "palette",
     "protocols",
-    "renamed",
     "reproduce",
     "run",
     "run_seeds",
@@ -76,7 +75,6 @@ def make_runs(request: SweepRequest, how: _Kept, runs: list[int]) -> None: ...
 def missing_runs(request: SweepRequest, how: _Kept) -> list[int]: ...
 def palette() -> list[str]: ...
 def protocols() -> str: ...
-def renamed(json: str, names: Mapping[str, str]) -> str: ...
 def reproduce(
     what: str | None,
     quick: bool,

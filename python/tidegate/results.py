@@ -623,8 +623,7 @@ class Protocol:
 class Plan:
     """A valid scenario.
 
-    `resolved` is the scenario with all defaults; `hash` identifies its content. `files` has the
-    absolute path of each file that the scenario names, by its name in the scenario.
+    `resolved` is the scenario with all defaults; `hash` identifies its content.
     """
 
     name: str
@@ -632,7 +631,6 @@ class Plan:
     hash: str
     warnings: tuple[str, ...]
     resolved: dict[str, Any] = field(repr=False)
-    files: dict[str, str] = field(repr=False)
 
 
 def made(of: type[T], data: Any, **more: Any) -> T:

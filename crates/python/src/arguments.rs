@@ -1,10 +1,8 @@
 //! Conversion of arguments and results: scenarios, overrides, seeds; TOML and JSON.
 
-use std::collections::BTreeMap;
-
 use pyo3::prelude::*;
 use serde::Serialize;
-use tidegate_workbench::{self as workbench, Error, InputFiles, Override, SeedList, Source};
+use tidegate_workbench::{self as workbench, Error, Override, SeedList, Source};
 
 use crate::errors::{RunError, raised};
 
@@ -48,14 +46,6 @@ pub(crate) fn toml_value(json: &str) -> PyResult<String> {
 #[pyfunction]
 pub(crate) fn toml_document(json: &str) -> PyResult<String> {
     toml::to_string(&toml(json)?).map_err(refused)
-}
-
-/// Changes the names of files in a scenario, and converts it from JSON to TOML.
-#[pyfunction]
-pub(crate) fn renamed(json: &str, names: BTreeMap<String, String>) -> PyResult<String> {
-    let mut scenario: serde_json::Value = serde_json::from_str(json).map_err(refused)?;
-    InputFiles::rename(&mut scenario, &names);
-    toml_document(&scenario.to_string())
 }
 
 fn toml(json: &str) -> PyResult<toml::Value> {

@@ -71,7 +71,7 @@ mod _native {
     use pyo3::prelude::*;
 
     #[pymodule_export]
-    use crate::arguments::{renamed, toml_document, toml_value};
+    use crate::arguments::{toml_document, toml_value};
     #[pymodule_export]
     use crate::runs::{compare, figures, load, reproduce, run, run_seeds};
     #[pymodule_export]

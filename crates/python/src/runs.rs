@@ -1,7 +1,6 @@
 //! Runs, comparisons and reproductions.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 
 use pyo3::prelude::*;
@@ -29,8 +28,6 @@ struct Loaded<'a> {
     hash: String,
     warnings: &'a [String],
     resolved: serde_json::Value,
-    /// Absolute path of each file that the scenario names, by its name in the scenario.
-    files: BTreeMap<&'a str, PathBuf>,
 }
 
 /// Loads a scenario and returns information about it, as JSON.
@@ -45,9 +42,7 @@ pub(crate) fn load(
     let plan = py.detach(|| workbench::load(scenario, &changes(&set, seed)?)).map_err(raised)?;
     let (name, warnings) = (plan.name.as_str(), plan.warnings.as_slice());
     let (hash, resolved) = (workbench::content_hash(&plan), workbench::resolved(&plan));
-    let folder = plan.files.folder.as_deref().unwrap_or_else(|| Path::new(""));
-    let files = plan.files.hashes.keys().map(|name| (name.as_str(), folder.join(name))).collect();
-    json(&Loaded { name, seed: plan.seed, hash, warnings, resolved, files })
+    json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
 }
 
 /// Runs `job` with options that report progress; returns its result and the tables of its runs.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import csv
-import filecmp
 import hashlib
-import itertools
 import json
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tidegate import _native
 from tidegate._tune.answer import Study, Tuned
 from tidegate._tune.goals import Objective
 from tidegate._tune.search import Bench, Candidate, Search, feasible, resolved
@@ -25,7 +21,6 @@ JOURNAL = "search.log"
 SO_FAR = "best-so-far.json"
 TRIALS = "trials.csv"
 PAGE = "tune.html"
-OWN = (RESULT, SETTINGS, JOURNAL, SO_FAR, TRIALS, PAGE)
 
 
 def write(path: Path, text: str) -> None:
@@ -46,7 +41,7 @@ def opened(folder: Path, settings: dict[str, Any], force: bool) -> bool:
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     text = json.dumps({"settings": digest, **settings}, indent=2) + "\n"
     if force:
-        for name in OWN:
+        for name in (RESULT, SETTINGS, JOURNAL, SO_FAR, TRIALS, PAGE):
             (folder / name).unlink(missing_ok=True)
     if (folder / RESULT).exists():
         raise UsageError(
@@ -85,8 +80,7 @@ def write_study(folder: Path, study: Study, bench: Bench) -> None:
     """Write the results of a search: `tune.json` last, as it marks the others as complete."""
     for one in study.protocols:
         plan = resolved(bench, one.protocol, one.recommended)
-        scenario = _native.renamed(json.dumps(plan.resolved), _copied(plan.files, folder))
-        write(folder / f"{one.protocol}.toml", _head(study, one) + scenario)
+        write(folder / f"{one.protocol}.toml", _head(study, one) + plan)
     _write_trials(folder / TRIALS, study.candidates)
     try:
         from tidegate._tune.page import page
@@ -96,27 +90,6 @@ def write_study(folder: Path, study: Study, bench: Bench) -> None:
         write(folder / PAGE, page(study))
     (folder / SO_FAR).unlink(missing_ok=True)
     write(folder / RESULT, json.dumps(content(study), indent=2) + "\n")
-
-
-def _copied(named: Mapping[str, str], folder: Path) -> dict[str, str]:
-    """Copy the files that a scenario names into a folder; return their names there.
-
-    A copy replaces no other file.
-    """
-    names = {}
-    for name, path in named.items():
-        base = Path(path).name
-        for at in itertools.chain([base], (f"{i}-{base}" for i in itertools.count(2))):
-            copy = folder / at
-            try:
-                if at not in OWN and not copy.exists():
-                    shutil.copyfile(path, copy)
-                if at not in OWN and filecmp.cmp(path, copy, shallow=False):
-                    names[name] = at
-                    break
-            except OSError as why:
-                raise OutputError(f"--out: {copy}: {why}") from why
-    return names
 
 
 def content(study: Study) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from tidegate._sweeps import sweep
 from tidegate._tune.goals import Constraint, Objective, Quantity
 from tidegate._tune.space import Axis
 from tidegate.errors import RunError, ScenarioError, UsageError
-from tidegate.results import Metric, Plan
+from tidegate.results import Metric
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -409,9 +409,10 @@ def check_protocol(bench: Bench, protocol: str) -> None:
     load(bench.given, set=bench.changes(protocol, {}))
 
 
-def resolved(bench: Bench, protocol: str, values: Mapping[str, Any]) -> Plan:
-    """Return the scenario with a protocol and these parameters."""
-    return load(bench.given, set=bench.changes(protocol, values))
+def resolved(bench: Bench, protocol: str, values: Mapping[str, Any]) -> str:
+    """Return the scenario with a protocol and these parameters, as TOML."""
+    plan = load(bench.given, set=bench.changes(protocol, values))
+    return _native.toml_document(json.dumps(plan.resolved))
 
 
 def missing_packages() -> RunError:

@@ -205,9 +205,9 @@ impl Bucket {
         if is_open { Time::ZERO } else { Time::NEVER }
     }
 
-    /// The time for an outstanding credit that is the bucket on average. If data returns evenly, one
-    /// packet returns in each `wire / bucket` of a round trip. With room for a part of a packet, the
-    /// packet is outstanding for that part of this time.
+    /// The time for an outstanding credit that is the bucket on average. If data returns evenly,
+    /// one packet returns in each `wire / bucket` of a round trip. With room for a part of a
+    /// packet, the packet is outstanding for that part of this time.
     fn opens_on_average_at(&self, law: &TargetLaw, wire: f64) -> Time {
         let bytes = self.bytes();
         let room = (bytes - self.outstanding as f64) / wire;
