@@ -1,10 +1,10 @@
 //! Properties of the engine under every protocol: lazily committed ports equal explicit dequeues,
 //! packets and bytes are conserved, a seed determines the run, and steady state allocates nothing.
 
-use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use std::collections::BTreeSet;
 
 use crate::common::busy::{Record, Recorder, busy, with_ecn};
+use crate::common::observers::{Explicit, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing};

@@ -1,13 +1,13 @@
 //! A run gives the same bytes in any number of processes. Here the processes are threads that
 //! communicate only by channels.
 
-use crate::common::observers::{ObserverAccess, TestProbe};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use crate::common::busy::{Recorder, busy};
 use crate::common::cuts::{self, Cuts};
 use crate::common::left::{self, Departures, Left};
+use crate::common::observers::{ObserverAccess, TestProbe};
 use crate::common::{ring, stack};
 use tidegate_core::Time;
 use tidegate_sim::{Communicator, Engine, Failure, RankFailure, Setup};
