@@ -2,8 +2,13 @@
 //! and on one per partition: all results are equal.
 #![no_main]
 use tidegate_core::{Span, Time};
-use tidegate_scenario::{Plan, any_scenario, load};
+use tidegate_scenario::{Plan, load};
 use tidegate_sim::simulation::unobserved;
+
+#[path = "../../crates/runs/src/any_scenario.rs"]
+mod any_scenario;
+
+const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/jobs/ring.goal");
 
 /// Everything that a run measures, without what depends on the division of its work. The threads
 /// are one, or one per partition. Also returns the number of partitions, which racks limit.
@@ -28,7 +33,7 @@ fn results(plan: &Plan, partitions: usize, is_threaded: bool) -> Option<(String,
 }
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    let text = any_scenario(script);
+    let text = any_scenario::any_scenario(script, JOB);
     let Ok(plan) = load(&text, "any.toml", &[]) else { return };
     let whole = results(&plan, 1, true).map(|(results, _)| results);
     for partitions in [2, 3] {

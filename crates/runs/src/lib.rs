@@ -5,6 +5,8 @@
 //! This crate reads the clock, opens files and starts runs. The engine below it does not read the
 //! clock or access files.
 
+#[cfg(test)]
+mod any_scenario;
 pub mod cache;
 mod catalog;
 mod compare;

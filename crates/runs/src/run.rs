@@ -290,8 +290,10 @@ mod tests {
     use tidegate_results::Engine;
 
     use super::*;
+    use crate::any_scenario::any_scenario;
 
     const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+    const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/jobs/ring.goal");
 
     /// Flows that are stopped, straddle warm-up, finish before it, or do not finish, under load and
     /// with ECMP.
@@ -442,7 +444,7 @@ sizes = "inf"
         for seed in 0..seeds {
             let mut rng = Rng::stream(seed, Domain::Faults, 0);
             let script: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
-            let text = tidegate_scenario::any_scenario(&script);
+            let text = any_scenario(&script, JOB);
             let Ok(plan) = tidegate_scenario::load(&text, "any.toml", &[]) else { continue };
             let whole = files(&plan, 1, || None, true);
             let divided = files(&plan, 2 + seed as usize % 2, || None, true);

@@ -14,8 +14,6 @@
 //! This crate does not simulate. Except for these conversions, it reads only files that a scenario
 //! names.
 
-#[cfg(feature = "testing")]
-mod any_scenario;
 mod compile;
 mod error;
 pub mod files;
@@ -42,8 +40,6 @@ use std::path::{Path, PathBuf};
 use compile::{scenario, software};
 use read::tree::{Node, Source};
 
-#[cfg(feature = "testing")]
-pub use any_scenario::any_scenario;
 pub use compile::failure::unreachable_pairs;
 pub use compile::glob::Glob;
 pub use compile::sizes::{Distributed, distributions};

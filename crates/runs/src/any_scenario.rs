@@ -6,12 +6,16 @@ use tidegate_algos::Protocol;
 use tidegate_core::collective::OPS;
 
 /// The choices of a script, byte by byte; zeros after its end.
-struct Choices<'a>(&'a [u8]);
+struct Choices<'a> {
+    script: &'a [u8],
+    /// The file of training jobs.
+    job: &'a str,
+}
 
 impl Choices<'_> {
     fn byte(&mut self) -> usize {
-        let (&first, rest) = self.0.split_first().unwrap_or((&0, &[]));
-        self.0 = rest;
+        let (&first, rest) = self.script.split_first().unwrap_or((&0, &[]));
+        self.script = rest;
         first.into()
     }
 
@@ -30,14 +34,12 @@ impl Choices<'_> {
     }
 }
 
-/// The GOAL schedule of a training job of four ranks.
-const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/jobs/ring.goal");
-
 /// A scenario with a few thousand packets on a fabric of two to six racks, in up to three planes
 /// and with rails or along the links of a random graph, and with any protocols, switch functions,
-/// faults and traffic, collectives and training jobs included. Some combinations are refused.
-pub fn any_scenario(script: &[u8]) -> String {
-    let mut choices = Choices(script);
+/// faults and traffic, collectives and training jobs included. Some combinations are refused. `job`
+/// is the file of a GOAL schedule of four ranks.
+pub(crate) fn any_scenario(script: &[u8], job: &str) -> String {
+    let mut choices = Choices { script, job };
     let mut text = String::new();
     let _ = write(&mut text, &mut choices);
     text
@@ -185,9 +187,10 @@ fn write(text: &mut String, choices: &mut Choices<'_>) -> std::fmt::Result {
             6 if hosts >= 4 && number == 0 => {
                 let placement = choices.of(&["packed", "strided", "random"]);
                 let iterations = choices.within(1, 3);
+                let job = choices.job;
                 writeln!(
                     text,
-                    "kind = 'job'\nfile = '{JOB}'\nplacement = '{placement}'\n\
+                    "kind = 'job'\nfile = '{job}'\nplacement = '{placement}'\n\
                      iterations = {iterations}"
                 )?;
             }
@@ -289,13 +292,15 @@ mod tests {
 
     use super::*;
 
+    const JOB: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/jobs/ring.goal");
+
     #[test]
     fn every_kind_of_scenario_is_accepted() {
         let texts = (0..300).map(|seed| {
             let mut rng = Rng::stream(seed, Domain::Faults, 0);
-            any_scenario(&(0..200).map(|_| rng.below(256) as u8).collect::<Vec<_>>())
+            any_scenario(&(0..200).map(|_| rng.below(256) as u8).collect::<Vec<_>>(), JOB)
         });
-        let loads = |text: &String| crate::load(text, "any.toml", &[]).is_ok();
+        let loads = |text: &String| tidegate_scenario::load(text, "any.toml", &[]).is_ok();
         let accepted: Vec<String> = texts.filter(loads).collect();
         assert!(accepted.len() > 150, "{} of 300", accepted.len());
         for part in [
