@@ -36,9 +36,9 @@
 //! trip, the pair sends one in each `s · θ / b`.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
-//! outstanding. It includes the queue of the receiver's own downlink, which `D` does not: with `τ +
-//! D` instead, a flow that waits there, too, appears faster than it is and gets less than its
-//! share.
+//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of
+//! the receiver's own downlink, which `D` does not: with `τ + D` instead, a flow that waits there,
+//! too, appears faster than it is and gets less than its share.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
@@ -90,9 +90,7 @@
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * SIRD's loop still limits the credit of senders' own links; the mean outstanding credit equals
 //!   that limit, too. Receivers serve the shortest message first.
-//! * A duplicate of data restarts the time of the next credit, although it returns none.
-//! * The mean is exact if data returns evenly. The round trip of a credit whose data was lost
-//!   includes `resend_timeout`, so the credit after it can be late.
+//! * The mean is exact if data returns evenly.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
 
 use alloc::format;
@@ -153,7 +151,7 @@ impl Endpoint for Tide {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "tide",
         title: "Tide",
-        revision: 2,
+        revision: 3,
         citation: "this project; no publication describes it",
         summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
         color: "#e7298a",

@@ -3,6 +3,7 @@
 use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
+use super::header::Data;
 use super::target::{Arrival, Delays, LEAST_LIMIT, Rounding, TargetLaw};
 
 /// Wire bytes by which the credit pacer may be ahead: one and a half times what a link drains
@@ -97,9 +98,9 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
-    /// Time at which scheduled data, or a duplicate of it, last arrived. Unscheduled data returns
-    /// credit that the sender took itself, which does not delay the next credit.
-    returned_at: Time,
+    /// Time at which scheduled data last returned credit. Unscheduled data returns credit that the
+    /// sender took itself, which does not delay the next credit.
+    pub(super) returned_at: Time,
     sender: Loop,
     network: Loop,
     pub(super) delays: Delays,
@@ -139,7 +140,6 @@ impl Bucket {
     /// the bytes that wait between switches.
     #[inline]
     pub(super) fn steer(&mut self, law: &TargetLaw, wire: u32, delay: Span, now: Time) -> i64 {
-        self.returned_at = now;
         let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
         let network = &mut self.network;
         let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);
@@ -159,6 +159,21 @@ impl Bucket {
     pub(super) fn issued(&mut self, settings: &Settings, wire: u64, now: Time) {
         if settings.law.is_some() {
             self.delays.issued(wire as i64, self.outstanding, now);
+        }
+    }
+
+    /// Registers that a data packet returns credit.
+    #[inline]
+    pub(super) fn returned(&mut self, settings: &Settings, data: &Data, now: Time) {
+        if settings.law.is_none() {
+            return;
+        }
+        if data.retransmission {
+            // The time since its credit includes the timeout.
+            self.delays.cancel();
+        }
+        if !data.is_unscheduled(settings.segments.mtu) {
+            self.returned_at = now;
         }
     }
 

@@ -163,6 +163,12 @@ pub(super) struct Announced {
 }
 
 impl Data {
+    /// Whether it is one of the packets at the start of the message that need no credit.
+    #[inline]
+    pub(super) fn is_unscheduled(&self, mtu: u64) -> bool {
+        self.offset < self.unscheduled as u64 * mtu
+    }
+
     #[inline]
     pub(super) fn announced(&self) -> Announced {
         let Data { connection, lane, generation, message, unscheduled, weight, size, .. } = *self;

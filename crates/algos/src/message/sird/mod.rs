@@ -518,7 +518,7 @@ impl<P> Transport for CreditTransport<P> {
                 let answer = inbox.on_data(step, source, &data, payload_bytes, app);
                 // Unscheduled packets overtake others, so their delays are not those of a queue.
                 if let Some(law) = &settings.law
-                    && data.offset >= data.unscheduled as u64 * mtu
+                    && !data.is_unscheduled(mtu)
                     && u64::from(payload_bytes) <= mtu
                 {
                     let wire = sizes.data(payload_bytes);
@@ -664,8 +664,8 @@ impl<P> CreditTransport<P> {
     /// Writes a data packet with this payload.
     fn write_data(&mut self, dst: u32, data: Data, payload_bytes: u32, packet: PacketMut<'_>) {
         let [_, unscheduled, scheduled] = self.priorities;
-        let is_first = data.offset < data.unscheduled as u64 * self.settings.segments.mtu;
-        let priority = if is_first { unscheduled } else { scheduled };
+        let is_unscheduled = data.is_unscheduled(self.settings.segments.mtu);
+        let priority = if is_unscheduled { unscheduled } else { scheduled };
         let entropy = self.paths.entropy(dst, data.lane);
         let departure = Departure {
             flags: match self.settings.signal {

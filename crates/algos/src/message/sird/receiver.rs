@@ -489,6 +489,7 @@ impl Inbox {
         let id = MessageId { src: sender.host, id: message.id };
         app.delivered(now, id, data.offset, payload_bytes);
         sender.data_at = now;
+        sender.bucket.returned(settings, data, now);
         self.book(source, -(wire as i64));
         self.place(settings, slot);
         self.arm(step, slot);

@@ -110,7 +110,8 @@ impl Delays {
         }
     }
 
-    /// The sender does not respond: its credits measure nothing.
+    /// Ends the measurement without a result: the sender does not respond, or a lost packet has
+    /// been retransmitted (Karn's rule).
     pub(super) fn cancel(&mut self) {
         self.probe = None;
     }

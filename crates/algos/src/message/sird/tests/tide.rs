@@ -155,6 +155,44 @@ fn cancelled_credit_measures_no_round_trip() {
     }
 }
 
+/// Delivers a full packet of message 0 from host 1, which has recorded `delay`.
+fn deliver(host: &mut Tide, now: Time, data: Data, delay: Span) {
+    let mut body = Body { src: 1, payload_bytes: MTU, ..Body::default() };
+    let size = Message::UNLIMITED;
+    Header::Data(Data { message: FORGED, size, ..data }).write(&mut body);
+    let wire_bytes = MTU as u16 + 82;
+    let mut frame = Frame { wire_bytes, peak_hop_delay: delay, ..Frame::default() };
+    receive(host, now, &mut frame, &mut body, &mut Checking::default());
+}
+
+/// Packets 0 and 1 need no credit.
+#[test]
+fn only_scheduled_data_restarts_the_time_of_the_next_credit() {
+    let mut host = Tide::new(&TideParams::default(), &context(0));
+    let arrivals = [(1, 2, 1), (2, 2, 1), (3, 0, 1), (4, 3, 4), (5, 3, 4), (6, 1, 4)];
+    for (us, packet, restarted_us) in arrivals {
+        let data = Data { unscheduled: 2, offset: packet * MTU as u64, ..Data::default() };
+        deliver(&mut host, Time::us(us), data, Span::ZERO);
+        let returned_at = host.inbox.sources[0].bucket.returned_at;
+        assert_eq!(returned_at, Time::us(restarted_us), "packet {packet} at {us} us");
+    }
+}
+
+#[test]
+fn retransmission_measures_no_round_trip() {
+    let round_trip_us = |retransmission| {
+        let mut host = Tide::new(&TideParams::default(), &context(0));
+        deliver(&mut host, Time::us(1), Data::default(), Span::ZERO);
+        let data = Data { offset: MTU as u64, retransmission, ..Data::default() };
+        deliver(&mut host, Time::us(1_100), data, Span::ZERO);
+        let law = host.settings.law.as_ref().unwrap();
+        law.round_trip(&host.inbox.sources[0].bucket.delays) / 1e6
+    };
+    let [original, retransmission] = [false, true].map(round_trip_us);
+    assert!((original - 1_099.0).abs() < 1.0, "{original} us");
+    assert!((retransmission - 8.0).abs() < 0.1, "{retransmission} us, not the base RTT");
+}
+
 /// A limit at its lower end grows again, with parameters at their extremes.
 #[test]
 fn limit_recovers_from_its_lower_end() {
@@ -164,13 +202,8 @@ fn limit_recovers_from_its_lower_end() {
     let mut after = |delay: Span, packets: u64| {
         for packet in 0..packets {
             let offset = (packet + host.inbox.order) * MTU as u64;
-            let data =
-                Data { message: FORGED, size: Message::UNLIMITED, offset, ..Data::default() };
-            let mut body = Body { src: 1, payload_bytes: MTU, ..Body::default() };
-            Header::Data(data).write(&mut body);
-            let wire_bytes = MTU as u16 + 82;
-            let mut frame = Frame { wire_bytes, peak_hop_delay: delay, ..Frame::default() };
-            receive(&mut host, Time::us(packet), &mut frame, &mut body, &mut Checking::default());
+            let data = Data { offset, ..Data::default() };
+            deliver(&mut host, Time::us(packet), data, delay);
         }
         host.inbox.sources[0].bucket.bytes()
     };
