@@ -1,5 +1,5 @@
 //! Congestion control as papers describe it: differential equations of the windows and the queue at
-//! one bottleneck. This crate solves them independently of the packet simulator; it knows no
+//! one bottleneck, or at two links of a flow. This crate solves them independently of the packet simulator; it knows no
 //! packets, scenarios or engine.
 //!
 //! A [`Model`] is the equations that a paper prints: it maps a state to its derivative. [`solve`]
@@ -13,11 +13,13 @@
 //! packet. A flow sends `window / RTT` from the start. There are no losses.
 
 mod bottleneck;
+mod hops;
 mod law;
 mod solve;
 mod target;
 
 pub use bottleneck::Bottleneck;
+pub use hops::TwoHops;
 pub use law::{Law, Signal, Windows};
 pub use solve::{Lags, Model, NoSolution, Past, solve};
 pub use target::{Arrivals, Targets};

@@ -109,7 +109,7 @@ impl Targets {
         self.exponent(rate_gbps, delay_us).exp()
     }
 
-    fn exponent(&self, rate_gbps: f64, delay_us: f64) -> f64 {
+    pub(crate) fn exponent(&self, rate_gbps: f64, delay_us: f64) -> f64 {
         (self.target_us(rate_gbps) - delay_us) * self.logarithm() * self.m / self.p_us
     }
 

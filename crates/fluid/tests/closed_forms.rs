@@ -1,7 +1,7 @@
 //! Models compared with results that need no solver.
 
 use tidegate_fluid::{
-    Arrivals, Bottleneck, Feedback, Law, Model, Past, Signal, Targets, Windows, solve,
+    Arrivals, Bottleneck, Feedback, Law, Model, Past, Signal, Targets, TwoHops, Windows, solve,
 };
 
 /// The example of PowerTCP's figure 3: a BDP of 250 KB.
@@ -342,6 +342,30 @@ fn ratio_of_two_windows_decays_with_m() {
         assert_near((other / one).ln(), expected, 1e-4, &format!("{rounds} rounds, {queue} KB"));
     }
     assert!(rounds > 8.0, "{rounds}");
+}
+
+/// From any start, the victim has the share of the link with more flows, and the others on the
+/// second link share the rest.
+#[test]
+fn largest_delay_of_two_hops_leads_to_max_min_shares() {
+    let law = targets(8.0, 100.0, Feedback::Instant);
+    for others in [[1.0, 1.0], [4.0, 4.0], [9.0, 4.0], [4.0, 9.0], [1.0, 39.0]] {
+        let model = TwoHops { law, others };
+        let most = f64::max(others[0], others[1]);
+        let share = 100.0 / (most + 1.0);
+        for start in [[0.0, 0.0, 1.0, 50.0, 50.0], [500.0, 100.0, 90.0, 10.0, 300.0]] {
+            let state = last(&model, start, 20_000.0);
+            let [victim, one, other] = model.rates_gbps(&state);
+            assert_near(victim, share, 1e-3, &format!("victim beside {others:?}"));
+            let expected = others.map(|others| (100.0 - share) / others);
+            assert_near(one, expected[0], 1e-3, &format!("first link of {others:?}"));
+            assert_near(other, expected[1], 1e-3, &format!("second link of {others:?}"));
+            for (queue_kb, rate) in [(state[0], one), (state[1], other)] {
+                let expected_kb = 12.5 * law.target_us(rate);
+                assert_near(queue_kb, expected_kb, 1e-3, &format!("queue of {others:?}"));
+            }
+        }
+    }
 }
 
 #[test]
