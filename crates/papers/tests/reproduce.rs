@@ -31,6 +31,13 @@ fn figures_are_found_by_paper_and_number() {
     );
     let one = figures(Some(&small())).unwrap();
     assert!(!one.is_empty() && one.iter().all(|figure| !figure.title.is_empty()));
+    // A number selects all its parts, and a name one figure.
+    let names = |selection| {
+        let found = figures(Some(selection)).unwrap();
+        found.into_iter().map(|figure| figure.figure).collect::<Vec<_>>()
+    };
+    assert_eq!(names("powertcp/4"), ["4-bottom", "4-top"]);
+    assert_eq!(names("tide/websearch"), ["websearch"]);
     for wrong in ["no-such-paper".to_owned(), format!("{paper}/999")] {
         let error = figures(Some(&wrong)).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");

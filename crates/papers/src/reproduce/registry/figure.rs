@@ -154,10 +154,15 @@ impl Figure {
         self.fault().map_or(Ok(self), Err)
     }
 
-    /// Whether a number selects this figure: `14` selects 14, 14b and so on.
-    pub(crate) fn is_meant(&self, number: &str) -> bool {
-        let rest = self.name.strip_prefix(number);
-        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    /// Whether a number or a name selects this figure: `14` selects 14, 14b and so on, and `live`
+    /// only that figure.
+    pub(crate) fn is_meant(&self, name: &str) -> bool {
+        let is_digit = |c: char| c.is_ascii_digit();
+        match self.name.strip_prefix(name) {
+            Some(rest) if name.ends_with(is_digit) => !rest.starts_with(is_digit),
+            Some(rest) => rest.is_empty(),
+            None => false,
+        }
     }
 
     /// Whether any of its runs uses real packets. Such figures run only when named, because they
