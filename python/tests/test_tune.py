@@ -1,5 +1,6 @@
 import csv
 import json
+import shutil
 import signal
 import statistics
 import subprocess
@@ -71,10 +72,16 @@ def test_axes_come_from_the_catalog():
     ranged = of(["poseidon.k"], {"poseidon.k": ("1us", "3us")})["k"]
     assert (ranged.low, ranged.high, ranged.is_log) == (1.0, 3.0, False)
     stages = space.Axis("max_stage", 1, 40, 5, "", whole=True)
-    assert [stages.around(2, factor) for factor in (0.25, 0.5, 2)] == [1.0, 1.0, 4.0]
+    assert stages.around(2) == [1.0, 2.0, 4.0, 8.0]
+    # Flags and choices are searched if they are named.
+    assert "update" not in own and "brownfield" not in own
+    named = of(["poseidon.update", "poseidon.brownfield"])
+    assert [named["update"].text(i) for i in (0, 2)] == ["exponential", "aimd"]
+    assert named["brownfield"].around(0) == [0, 1] and named["brownfield"].text(1) is True
     for named, ranges, words in [
         (["poseidon.zeal"], None, "unknown parameter"),
-        (["poseidon.recovery"], None, "no range"),
+        (["poseidon.c"], None, "no range"),
+        (None, {"poseidon.update": ("ratio", "aimd")}, "has choices and no range"),
         (None, {"poseidon.k": ("3us", "1us")}, "smaller and a larger"),
         (None, {"poseidon.k": ("fast", "slow")}, "found 'fast'"),
     ]:
@@ -225,7 +232,39 @@ def test_the_scenario_holds_what_the_table_says(tmp_path):
             assert ("with its defaults" in path.read_text()) != is_improved
 
 
-def small(out=None, **more):
+def test_a_scenario_with_files_runs_as_it_is(tmp_path):
+    given, out = tmp_path / "given", tmp_path / "tuned"
+    (given / "sizes").mkdir(parents=True)
+    (given / "sizes" / "small.csv").write_text("size_bytes,cdf\n20000,1\n")
+    (given / "large.csv").write_text("size_bytes,cdf\n50000,1\n")
+    named = ("sizes/small.csv", str(given / "large.csv"))
+    traffic = [{**one, "sizes": name} for one, name in zip(SCENARIO["traffic"], named, strict=True)]
+    path = given / "mine.toml"
+    path.write_text(tidegate._native.toml_document(json.dumps({**SCENARIO, "traffic": traffic})))
+    options = {"params": ["swift.base_target"], "budget": 2, "final_seeds": 2, "threads": 1}
+    goal = "min slowdown_p99 of small"
+    tidegate.tune(path, "swift", goal, cache=tmp_path / "cache", out=out, **options)
+    shutil.rmtree(given)
+    run = tidegate.run(out.rename(tmp_path / "elsewhere") / "swift.toml")
+    assert len(run.flows) > 0
+    assert not list((tmp_path / "elsewhere").rglob("*.partial"))
+
+
+def test_choices_are_searched_if_named(tmp_path):
+    named = ["poseidon.update", "poseidon.small_window_increase"]
+    study = small(protocols=["poseidon"], params=named, cache=tmp_path, out=tmp_path / "out")
+    increase, update = study.axes["poseidon"]
+    tried = {one.values["update"] for one in study.candidates}
+    assert tried == set(update.choices) == {"exponential", "ratio", "aimd"}
+    best = study.best
+    assert best.values.keys() == {"update", "small_window_increase"}
+    assert [at for at, _ in best.curves["update"]] == [0, 1, 2]
+    params = tidegate.load(tmp_path / "out" / "poseidon.toml").resolved["transport"]["params"]
+    assert params["update"] in update.choices
+    assert params["small_window_increase"] in increase.choices
+
+
+def small(out=None, given=SCENARIO, protocols=("swift", "poseidon"), **more):
     options = {
         "budget": 12,
         "params": ["swift.base_target", "poseidon.p"],
@@ -234,7 +273,7 @@ def small(out=None, **more):
         **more,
     }
     goal = "min slowdown_p99 of small"
-    return tidegate.tune(SCENARIO, ["swift", "poseidon"], goal, out=out, **options)
+    return tidegate.tune(given, list(protocols), goal, out=out, **options)
 
 
 def trials(study):
@@ -263,16 +302,20 @@ def test_an_interrupted_search_tries_the_same_candidates(tmp_path, monkeypatch, 
     assert [one.tuned for one in again.protocols] == [one.tuned for one in whole.protocols]
 
 
-def test_every_condition_counts(tmp_path):
-    over = {"traffic.0.load": [0.3, 0.6]}
-    study = small(cache=tmp_path, budget=4, over=over)
+@pytest.mark.parametrize(
+    ("key", "values"),
+    [("traffic.0.load", [0.3, 0.6]), ("faults.failure", ["none", "tor0-spine0"])],
+)
+def test_every_condition_counts(tmp_path, key, values):
+    link = {"rate": "50Gbps"}
+    fabric = {"kind": "leaf-spine", "racks": 2, "hosts_per_rack": 2, "spines": 2}
+    given = {**SCENARIO, "fabric": {**fabric, "fabric_link": link}}
+    study = small(given=given, cache=tmp_path, budget=4, over={key: values})
     first = next(one for one in study.candidates if (one.protocol, one.number) == ("swift", 0))
     values = [
-        tidegate.run(SCENARIO, seed=seed, set={"traffic.0.load": load})
-        .summary.fct["small"]
-        .slowdown.p99
+        tidegate.run(given, seed=seed, set={key: value}).summary.fct["small"].slowdown.p99
         for seed in study.seeds
-        for load in over["traffic.0.load"]
+        for value in values
     ]
     assert first.objectives[0] == pytest.approx(statistics.fmean(values))
     assert max(values) > 1.05 * min(values)
@@ -332,7 +375,7 @@ def test_wrong_searches_are_refused(tmp_path):
         ("min speed", {}, "the runs lack it; they have .*drops"),
         ("min drops", {"budget": 1}, "--budget: found 1"),
         ("min drops", {"force": True}, "--force"),
-        ("min drops", {"params": ["swift.recovery"]}, "no range"),
+        ("min drops", {"ranges": {"swift.recovery": (1, 2)}}, "has choices and no range"),
         ("min drops", {"short_runs": 1}, "--short-runs: found 1"),
     ]:
         with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):

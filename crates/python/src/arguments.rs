@@ -39,18 +39,26 @@ pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
 /// Converts a JSON value to a TOML value.
 #[pyfunction]
 pub(crate) fn toml_value(json: &str) -> PyResult<String> {
-    Ok(toml(json)?.to_string())
+    Ok(value(&parsed(json)?)?.to_string())
 }
 
 /// Converts a JSON object to a TOML document.
 #[pyfunction]
 pub(crate) fn toml_document(json: &str) -> PyResult<String> {
-    toml::to_string(&toml(json)?).map_err(refused)
+    toml(&parsed(json)?)
 }
 
-fn toml(json: &str) -> PyResult<toml::Value> {
-    let value: serde_json::Value = serde_json::from_str(json).map_err(refused)?;
-    toml::Value::try_from(value).map_err(refused)
+/// Serialises a JSON object as TOML.
+pub(crate) fn toml(object: &serde_json::Value) -> PyResult<String> {
+    toml::to_string(&value(object)?).map_err(refused)
+}
+
+fn value(json: &serde_json::Value) -> PyResult<toml::Value> {
+    toml::Value::try_from(json).map_err(refused)
+}
+
+fn parsed(json: &str) -> PyResult<serde_json::Value> {
+    serde_json::from_str(json).map_err(refused)
 }
 
 fn refused(error: impl ToString) -> PyErr {

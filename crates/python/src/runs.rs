@@ -6,10 +6,11 @@ use std::sync::Mutex;
 use pyo3::prelude::*;
 use serde::Serialize;
 use tidegate_workbench::{
-    self as workbench, Capture, Error, Progress, ReproduceOptions, RunOptions, Source, Step,
+    self as workbench, Capture, Error, Portable, Progress, ReproduceOptions, RunOptions, Source,
+    Step,
 };
 
-use crate::arguments::{Scenario, Threads, changes, json, seed_list};
+use crate::arguments::{Scenario, Threads, changes, json, seed_list, toml};
 use crate::attend::{Watch, attended};
 use crate::errors::raised;
 use crate::table::Table;
@@ -43,6 +44,20 @@ pub(crate) fn load(
     let (name, warnings) = (plan.name.as_str(), plan.warnings.as_slice());
     let (hash, resolved) = (workbench::content_hash(&plan), workbench::resolved(&plan));
     json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
+}
+
+/// Loads a scenario; returns it as TOML with names of files below its own folder, and the new name
+/// and the original of each file.
+#[pyfunction]
+pub(crate) fn portable(
+    py: Python<'_>,
+    scenario: Scenario,
+    set: Vec<String>,
+) -> PyResult<(String, Vec<(String, PathBuf)>)> {
+    let scenario = Source::from(scenario);
+    let plan = py.detach(|| workbench::load(scenario, &changes(&set, None)?)).map_err(raised)?;
+    let Portable { scenario, files } = workbench::portable(&plan);
+    Ok((toml(&scenario)?, files.into_iter().collect()))
 }
 
 /// Runs `job` with options that report progress; returns its result and the tables of its runs.

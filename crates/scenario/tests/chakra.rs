@@ -4,8 +4,9 @@ use prost::Message;
 use tidegate_core::Span;
 use tidegate_core::job::{Computation, Job, Schedule};
 use tidegate_scenario::chakra::{Attribute, Bools, Kind, Metadata, Node, Operation, Value};
-use tidegate_scenario::load_file;
+use tidegate_scenario::{InputFiles, Portable, load_file, portable};
 
+use crate::common::document;
 use crate::jobs::{Place, job, needs, sent};
 
 /// The job of these nodes by rank, or the error.
@@ -79,6 +80,40 @@ fn chakra_trace_is_compiled() {
     assert_eq!(needs(&job, 1), [0, 1, 2, 2, 2, 0, 0]);
     assert_eq!(sent(&job, 0), [(1, 1, 2, 501), (2, 1, 3, 500), (4, 1, 4, 500)]);
     assert_eq!(sent(&job, 1), [(1, 0, 2, 500), (2, 0, 3, 501)]);
+}
+
+/// Traces, and files whose names are absolute, equal but for their form, or outside the folder.
+#[test]
+fn a_portable_scenario_has_its_files_beside_it() {
+    let place = Place::new();
+    chakra(&place, &[vec![compute(1, 20)], vec![compute(1, 30)]], "").unwrap();
+    for (name, bytes) in [("a.csv", 1_000), ("b.csv", 2_000)] {
+        place.write(name, format!("size_bytes,cdf\n{bytes},1\n"));
+    }
+    let here = place.path().display();
+    let outside = format!("../{}/b.csv", place.path().file_name().unwrap().display());
+    let traffic =
+        ["a.csv".into(), format!("{here}/b.csv"), "./a.csv".into(), outside].map(|name| {
+            format!("[[traffic]]\nkind = 'poisson'\nload = 0.1\nlabel = 'x'\nsizes = '{name}'\n")
+        });
+    let plan = place.load(&format!("file = 'x.*.et'\n{}", traffic.concat())).unwrap();
+    let Portable { scenario, files } = portable(&plan);
+    let folder = tempfile::tempdir().unwrap();
+    for (name, original) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::copy(original, path).unwrap();
+    }
+    std::fs::remove_file(place.path().join("b.csv")).unwrap();
+    std::fs::remove_file(place.path().join("x.1.et")).unwrap();
+    let path = folder.path().join("x.toml");
+    std::fs::write(&path, document(&scenario)).unwrap();
+    let again = load_file(&path, &[]).unwrap();
+    assert_eq!(again.workload, plan.workload);
+    // Equal names of two files: the second is absolute.
+    let names: Vec<&str> = InputFiles::names(&scenario).collect();
+    assert_eq!(names.iter().filter(|name| name.ends_with("a.csv")).count(), 2, "{names:?}");
+    assert!(names.contains(&"a.csv") && names.contains(&&*format!("{here}/./a.csv")), "{names:?}");
 }
 
 #[test]

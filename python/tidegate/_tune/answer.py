@@ -22,9 +22,6 @@ CURVES = 3
 FRONT = 10
 """Candidates of the Pareto front that are measured on the reported seeds."""
 
-FACTORS = (0.25, 0.5, 2.0, 4.0)
-"""Factors of the tuned value, beside 1, at which a curve has points."""
-
 SELECTION_FROM = 1_000_001
 """First seed that chooses among finalists."""
 
@@ -281,8 +278,7 @@ def _curves(
     for axis in search.axes:
         if axis.name not in list(importance)[:CURVES]:
             continue
-        at = tuned.numbers[axis.name]
-        numbers = sorted({at, *(axis.around(at, factor) for factor in FACTORS)})
+        numbers = axis.around(tuned.numbers[axis.name])
         rows = [{**tuned.values, axis.name: axis.text(number)} for number in numbers]
         results = bench.measured(search.protocol, rows, seeds)
         points = []

@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tidegate._tune.answer import Study, Tuned
 from tidegate._tune.goals import Objective
-from tidegate._tune.search import Bench, Candidate, Search, feasible, resolved
+from tidegate._tune.search import Bench, Candidate, Search, feasible, portable
 from tidegate.errors import OutputError, UsageError
 
 RESULT = "tune.json"
@@ -25,9 +27,17 @@ PAGE = "tune.html"
 
 def write(path: Path, text: str) -> None:
     """Write a file, completely or not at all."""
+    with _completely(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _completely(path: Path) -> Iterator[Path]:
+    """Move a partial file to `path` when it is complete."""
     partial = path.with_name(f".{path.name}.partial")
     try:
-        partial.write_text(text, encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield partial
         partial.replace(path)
     except OSError as why:
         raise OutputError(f"--out: {path}: {why}") from why
@@ -79,8 +89,11 @@ def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> N
 def write_study(folder: Path, study: Study, bench: Bench) -> None:
     """Write the results of a search: `tune.json` last, as it marks the others as complete."""
     for one in study.protocols:
-        plan = resolved(bench, one.protocol, one.recommended)
-        write(folder / f"{one.protocol}.toml", _head(study, one) + plan)
+        text, named = portable(bench, one.protocol, one.recommended)
+        for name, original in named:
+            with _completely(folder / name) as partial:
+                shutil.copyfile(original, partial)
+        write(folder / f"{one.protocol}.toml", _head(study, one) + text)
     _write_trials(folder / TRIALS, study.candidates)
     try:
         from tidegate._tune.page import page
@@ -114,17 +127,12 @@ def _head(study: Study, one: Tuned) -> str:
 
 def _write_trials(path: Path, candidates: Sequence[Candidate]) -> None:
     names = sorted({name for one in candidates for name in one.values})
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file)
-            goals = max((len(one.objectives) for one in candidates), default=1)
-            heads = [f"objective_{i + 1}" for i in range(goals)]
-            table.writerow(["protocol", "trial", "state", *heads, *names])
-            for one in candidates:
-                values = [*one.objectives, *[""] * (goals - len(one.objectives))]
-                own = [one.values.get(name, "") for name in names]
-                table.writerow([one.protocol, one.number, one.state, *values, *own])
-        partial.replace(path)
-    except OSError as why:
-        raise OutputError(f"--out: {path}: {why}") from why
+    with _completely(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        goals = max((len(one.objectives) for one in candidates), default=1)
+        heads = [f"objective_{i + 1}" for i in range(goals)]
+        table.writerow(["protocol", "trial", "state", *heads, *names])
+        for one in candidates:
+            values = [*one.objectives, *[""] * (goals - len(one.objectives))]
+            own = [one.values.get(name, "") for name in names]
+            table.writerow([one.protocol, one.number, one.state, *values, *own])

@@ -169,8 +169,16 @@ def _sensitivity(one: Tuned, study: Study) -> str:
 
         def curve(axes: Axes, points: list[tuple[float, float]] = points, name: str = name) -> None:
             axis = units[name]
-            axes.plot([at for at, _ in points], [value for _, value in points], marker="o")
-            if axis.is_log:
+            line = "none" if axis.choices else "solid"
+            axes.plot(
+                [at for at, _ in points],
+                [value for _, value in points],
+                linestyle=line,
+                marker="o",
+            )
+            if axis.choices:
+                axes.set_xticks(range(len(axis.choices)), [str(one) for one in axis.choices])
+            elif axis.is_log:
                 axes.set_xscale("log")
             axes.set_xlabel(f"{name} ({axis.unit})" if axis.unit else name)
             axes.set_ylabel(study.objectives[0])

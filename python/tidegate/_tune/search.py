@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
 from tidegate import _native
-from tidegate._arguments import Path, Scenario, changes
+from tidegate._arguments import Path, Scenario, changes, scenario
 from tidegate._facade import load
 from tidegate._sweeps import sweep
 from tidegate._tune.goals import Constraint, Objective, Quantity
@@ -278,6 +278,8 @@ class Search:
         return trial.params == {one.name: one.default for one in self.axes}
 
     def _suggested(self, trial: Trial, axis: Axis) -> float:
+        if axis.choices:
+            return trial.suggest_categorical(axis.name, tuple(range(len(axis.choices))))
         if axis.whole:
             return trial.suggest_int(axis.name, round(axis.low), round(axis.high), log=axis.is_log)
         return trial.suggest_float(axis.name, axis.low, axis.high, log=axis.is_log)
@@ -409,10 +411,14 @@ def check_protocol(bench: Bench, protocol: str) -> None:
     load(bench.given, set=bench.changes(protocol, {}))
 
 
-def resolved(bench: Bench, protocol: str, values: Mapping[str, Any]) -> str:
-    """Return the scenario with a protocol and these parameters, as TOML."""
-    plan = load(bench.given, set=bench.changes(protocol, values))
-    return _native.toml_document(json.dumps(plan.resolved))
+def portable(
+    bench: Bench, protocol: str, values: Mapping[str, Any]
+) -> tuple[str, list[tuple[str, File]]]:
+    """Return the scenario with a protocol and these parameters, as TOML, and its files.
+
+    The scenario names its files by new names, which are relative to its folder.
+    """
+    return _native.portable(scenario(bench.given), changes(bench.changes(protocol, values)))
 
 
 def missing_packages() -> RunError:

@@ -15,6 +15,9 @@ from tidegate.results import Parameter, Protocol
 AROUND = 8.0
 """Without a range, a parameter is searched from its default over this to its default times this."""
 
+_FACTORS = (0.25, 0.5, 2.0, 4.0)
+"""Multiples of a tuned value at which the objective is measured again, one parameter at a time."""
+
 _DECADE = 10.0
 """Ranges that span at least this factor are searched in the logarithm."""
 
@@ -23,12 +26,12 @@ _SHARED = 4
 header sizes, acknowledgements), and is searched only if named."""
 
 _NUMERIC = ("integer", "number", "rate", "size", "time")
-"""Kinds of parameters that are searched; flags and choices are not."""
+"""Kinds of parameters that are searched by default; flags and choices are searched if named."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """A searched parameter. Values are in `unit`."""
+    """A searched parameter. Values are in `unit`, or are indices of `choices`."""
 
     name: str
     low: float
@@ -36,6 +39,7 @@ class Axis:
     default: float
     unit: str
     whole: bool
+    choices: tuple[bool | str, ...] = ()
 
     @property
     def is_log(self) -> bool:
@@ -44,6 +48,8 @@ class Axis:
 
     def text(self, value: float) -> int | float | str:
         """Return a value as in a scenario, with four significant digits."""
+        if self.choices:
+            return self.choices[round(value)]
         if self.whole:
             return round(value)
         short = float(f"{value:.4g}")
@@ -51,10 +57,12 @@ class Axis:
             return short
         return f"{short:.12f}".rstrip("0").rstrip(".") + self.unit
 
-    def around(self, value: float, factor: float) -> float:
-        """Return a value times a factor, within the range."""
-        near = min(max(value * factor, self.low), self.high)
-        return float(round(near)) if self.whole else near
+    def around(self, value: float) -> list[float]:
+        """Return a value and its multiples within the range, or all choices, in their order."""
+        if self.choices:
+            return [float(index) for index in range(len(self.choices))]
+        near = {min(max(value * factor, self.low), self.high) for factor in _FACTORS}
+        return sorted({value, *(float(round(one)) if self.whole else one for one in near)})
 
 
 def _number(one: Parameter, value: Any, option: str) -> tuple[float, str]:
@@ -74,6 +82,12 @@ def _limit(value: float | str | None, unit: str, missing: float) -> float:
 
 def _axis(one: Parameter, given: tuple[Any, Any] | None, option: str) -> Axis | None:
     """Return the axis of a parameter; `None` if it has no range around its default."""
+    choices = (False, True) if one.kind == "flag" else one.choices
+    if choices and given is not None:
+        raise UsageError(f"{option}: {one.name}: has choices and no range: name it with --params")
+    if choices:
+        of = choices.index(one.default)
+        return Axis(one.name, 0, len(choices) - 1, of, "", whole=True, choices=choices)
     if one.kind not in _NUMERIC:
         return None
     # `None` if the default is a word, such as `fabric`.
@@ -102,7 +116,7 @@ def axes(
     named: Iterable[str] | None,
     ranges: Mapping[str, tuple[Any, Any]],
 ) -> list[Axis]:
-    """Return the axes of a protocol: its own numeric parameters, or the `named` ones.
+    """Return the axes of a protocol: its own numeric parameters, or the `named` ones of any kind.
 
     Names and the keys of `ranges` are `protocol.parameter`.
     """
@@ -122,8 +136,8 @@ def axes(
     chosen = [
         one
         for one in own.values()
-        if (one.name in wanted if named is not None else uses[one.name] < _SHARED)
-        or one.name in wanted
+        if one.name in wanted
+        or (named is None and one.kind in _NUMERIC and uses[one.name] < _SHARED)
     ]
     found = []
     for one in chosen:
@@ -133,7 +147,7 @@ def axes(
         elif one.name in wanted:
             raise UsageError(
                 f"--params: {protocol.name}.{one.name}: it has no range around its default "
-                f"{one.default}: add --range {protocol.name}.{one.name}=LOW..HIGH, or choose a "
-                "numeric parameter"
+                f"{one.default}: add --range {protocol.name}.{one.name}=LOW..HIGH, or choose "
+                "another parameter"
             )
     return found
