@@ -19,8 +19,12 @@ import tidegate
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 
-FIGURES = {"cluster": 0, "storage": 0, "training": 2}
-"""Which figure of `tune.html` is kept: defaults and tuned parameters, or the Pareto front."""
+FIGURES = {
+    "cluster": {"": "defaults (hollow)", "-curves": "The most important parameter"},
+    "storage": {"": "defaults (hollow)", "-curves": "The most important parameter"},
+    "training": {"": "Pareto front", "-curves": "The most important parameter"},
+}
+"""The figures of `tune.html` that are kept: the end of their names, and a part of the caption."""
 
 
 def shorter(path: str) -> str:
@@ -32,13 +36,15 @@ def main() -> None:
     """Write the pictures and the record."""
     results = Path(sys.argv[1])
     shown = {}
-    for name, position in FIGURES.items():
+    for name, captions in FIGURES.items():
         page = (results / name / "tune.html").read_text()
-        svg = re.findall(r"<svg.*?</svg>", page, re.S)[position]
-        # Dates would change the file with every search.
-        svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
-        svg = re.sub(r' d="[^"]*"', lambda path: shorter(path[0]), svg)
-        (PICTURES / f"tuning-{name}.svg").write_text(svg + "\n")
+        figures = re.findall(r"<figure>(.*?)<figcaption>(.*?)</figcaption>", page, re.S)
+        for end, words in captions.items():
+            svg = next(svg for svg, caption in figures if words in caption)
+            # Dates would change the file with every search.
+            svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.S)
+            svg = re.sub(r' d="[^"]*"', lambda path: shorter(path[0]), svg)
+            (PICTURES / f"tuning-{name}{end}.svg").write_text(svg + "\n")
         study = json.loads((results / name / "tune.json").read_text())
         scenario = ROOT / "scenarios" / "tune" / f"{name}.toml"
         for one in sorted(of["protocol"] for of in study["protocols"]):

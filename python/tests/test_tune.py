@@ -6,6 +6,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -274,6 +275,18 @@ def small(out=None, given=SCENARIO, protocols=("swift", "poseidon"), **more):
     }
     goal = "min slowdown_p99 of small"
     return tidegate.tune(given, list(protocols), goal, out=out, **options)
+
+
+def test_only_recommended_parameters_warn(tmp_path):
+    # Packets take too long on these links for the targets of both.
+    slow = {**SCENARIO["fabric"], "host_link": {"rate": "2Gbps"}}
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always")
+        study = small(given={**SCENARIO, "fabric": slow}, cache=tmp_path, out=tmp_path / "out")
+    texts = [str(one.message) for one in raised if one.category is tidegate.TidegateWarning]
+    assert texts == list(study.warnings)
+    assert sorted(text.partition(":")[0] for text in texts) == ["poseidon", "swift"]
+    assert all(one.filename == __file__ for one in raised if one.message.args[0] in texts)
 
 
 def trials(study):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -48,6 +49,14 @@ class Bar:
         if runs > 1:
             self._bar.set_postfix_str(f"{done} of {runs} runs", refresh=False)
         self._bar.update(min(share, 1.0) - self._bar.n)
+
+
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Drop warnings of this package."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TidegateWarning)
+        yield
 
 
 def warn(texts: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate._tune.goals import Constraint, Objective
-from tidegate._tune.search import Bench, Candidate, Search, by_seed, feasible
+from tidegate._tune.search import Bench, Candidate, Search, by_seed, feasible, planned
 from tidegate._tune.space import Axis
 from tidegate.results import Metric
 
@@ -112,6 +112,7 @@ class Study:
 
     `best` is the first of `protocols`, which are in the order of their tuned values. With several
     objectives, `front` has the points of the Pareto front, in the order of the first objective.
+    `warnings` are those of the scenarios with the recommended parameters.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Study:
     front: tuple[FrontPoint, ...]
     candidates: tuple[Candidate, ...] = field(repr=False)
     axes: dict[str, tuple[Axis, ...]] = field(repr=False)
+    warnings: tuple[str, ...] = field(repr=False)
     folder: Path | None = None
 
     @property
@@ -467,4 +469,7 @@ def answered(
         front=tuple(front),
         candidates=tuple(everything),
         axes={one.protocol: tuple(one.axes) for one in searches},
+        warnings=tuple(
+            text for one in found for text in planned(bench, one.protocol, one.recommended).warnings
+        ),
     )

@@ -12,7 +12,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from tidegate import _colors, plot
+from tidegate import _colors, _native, plot
 from tidegate._facade import protocols as catalog
 from tidegate._tune.answer import Study, Tuned
 
@@ -110,6 +110,14 @@ def page(study: Study) -> str:
                 "seeds of the search.",
             )
         )
+    if any(_multiples(one, study) for one in study.protocols):
+        parts.append(
+            _figure(
+                lambda axes: _flatness(axes, study, looks),
+                "The most important parameter of each protocol, with all others as tuned; seeds of "
+                "the search. A flat curve means that the exact value does not matter.",
+            )
+        )
     parts.extend(_sensitivity(one, study) for one in study.protocols if one.importance)
     name = html.escape(study.name)
     return (
@@ -153,6 +161,36 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
             )
     axes.set_xlabel(study.objectives[0])
     axes.set_ylabel(study.objectives[1])
+    axes.legend()
+
+
+def _multiples(one: Tuned, study: Study) -> tuple[str, list[tuple[float, float]]] | None:
+    """Return the most important number of a protocol, and the objective over its multiples."""
+    numbers = {axis.name for axis in study.axes[one.protocol] if not axis.choices}
+    for name in one.importance:
+        tuned = _native.magnitude(str(one.values[name]))
+        if name in numbers and name in one.curves and tuned is not None and tuned[0] > 0:
+            return name, [(at / tuned[0], value) for at, value in one.curves[name]]
+    return None
+
+
+def _flatness(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
+    styles = plot.looks([one.protocol for one in study.protocols])
+    for one, style in zip(study.protocols, styles, strict=True):
+        found = _multiples(one, study)
+        if found is not None:
+            name, points = found
+            axes.plot(
+                [at for at, _ in points],
+                [value for _, value in points],
+                label=f"{looks[one.protocol].title}: {name}",
+                **style.points(),
+            )
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
+    axes.set_xlabel("value over the tuned value")
+    axes.set_ylabel(study.objectives[0])
+    axes.set_ylim(bottom=0)
     axes.legend()
 
 

@@ -17,11 +17,11 @@ from tidegate._arguments import (
     threading,
     whole,
 )
-from tidegate._facade import load
 from tidegate._facade import protocols as catalog
+from tidegate._progress import warn
 from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
-from tidegate._tune.search import Bench, Search, check_protocol, missing_packages, storage
+from tidegate._tune.search import Bench, Search, missing_packages, planned, storage
 from tidegate._tune.space import axes
 from tidegate.errors import UsageError
 
@@ -104,13 +104,13 @@ def tune(
     known = {one.name: one for one in catalog()}
     found = {}
     for name in names:
-        check_protocol(bench, name)
+        planned(bench, name, {})
         found[name] = axes(
             known[name], known.values(), None if params is None else _listed(params), ranges or {}
         )
         if not found[name]:
             raise UsageError(f"--params: no parameter of {name} is searched: name some")
-    name = load(given, set=bench.changes(names[0], {})).name
+    name = planned(bench, names[0], {}).name
     settings = {
         "scenario": scenario(given),
         "set": bench.set,
@@ -141,7 +141,8 @@ def tune(
         if folder is not None:
             files.write_so_far(folder, searches, wanted[0])
     study = answered(name, bench, searches, (wanted, bounds), (searched, final_seeds))
-    if folder is None:
-        return study
-    files.write_study(folder, study, bench)
-    return replace(study, folder=folder)
+    if folder is not None:
+        files.write_study(folder, study, bench)
+        study = replace(study, folder=folder)
+    warn(study.warnings)
+    return study

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 from tidegate import _native
 from tidegate._arguments import Path, Scenario, changes, scenario
 from tidegate._facade import load
+from tidegate._progress import without_warnings
 from tidegate._sweeps import sweep
 from tidegate._tune.goals import Constraint, Objective, Quantity
 from tidegate._tune.space import Axis
 from tidegate.errors import RunError, ScenarioError, UsageError
-from tidegate.results import Metric
+from tidegate.results import Metric, Plan
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -57,6 +58,7 @@ class Bench:
         own = changes({f"transport.params.{name}": value for name, value in values.items()})
         return [*self.set, f"transport.protocol={protocol}", *own]
 
+    @without_warnings()
     def measured(
         self,
         protocol: str,
@@ -74,6 +76,7 @@ class Bench:
         found = dict(zip(different, results, strict=True))
         return [found[text] for text in texts]
 
+    @without_warnings()
     def short(self, share: int) -> list[str]:
         """Return the overrides of runs that measure a share of the time."""
         plan = load(self.given, set=self.set).resolved
@@ -255,7 +258,7 @@ class Search:
             trial = self.study.ask()
             values = {one.name: one.text(self._suggested(trial, one)) for one in self.axes}
             try:
-                load(self._bench.given, set=self._bench.changes(self.protocol, values))
+                planned(self._bench, self.protocol, values)
             except ScenarioError as why:
                 trial.set_user_attr("why", str(why))
                 self.study.tell(trial, state=TrialState.FAIL)
@@ -406,9 +409,10 @@ def storage(folder: str | None) -> Any:
     return optuna.storages.JournalStorage(JournalFileBackend(folder))
 
 
-def check_protocol(bench: Bench, protocol: str) -> None:
-    """Raise an error if the scenario is invalid under a protocol."""
-    load(bench.given, set=bench.changes(protocol, {}))
+@without_warnings()
+def planned(bench: Bench, protocol: str, values: Mapping[str, Any]) -> Plan:
+    """Return the plan with a protocol and these parameters."""
+    return load(bench.given, set=bench.changes(protocol, values))
 
 
 def portable(
