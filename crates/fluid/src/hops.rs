@@ -1,4 +1,4 @@
-//! A flow over two congested links whose target is compared with the larger delay: Poseidon's
+//! A flow over two congested links that compares its target with the larger delay: Poseidon's
 //! fairness over several hops.
 //!
 //! Each link has `nᵢ` other flows. The victim's rate is `w/(τ + D₁ + D₂)`, and it obeys `max(D₁,
@@ -17,8 +17,8 @@ use crate::{Lags, Model, Past, Targets};
 /// windows of the others on each link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoHops {
-    /// The law of all flows, and the rate and the base RTT of both links. Its feedback and arrivals
-    /// have no effect.
+    /// The law of all flows, and the rate and the base RTT of both links. Feedback is instant and
+    /// arrivals are paced, whatever it states.
     pub law: Targets,
     /// Number of other flows on each link.
     pub others: [f64; 2],

@@ -1,6 +1,6 @@
 //! Congestion control as papers describe it: differential equations of the windows and the queue at
-//! one bottleneck, or at two links of a flow. This crate solves them independently of the packet simulator; it knows no
-//! packets, scenarios or engine.
+//! one bottleneck, or at two links of a flow. This crate solves them independently of the packet
+//! simulator; it knows no packets, scenarios or engine.
 //!
 //! A [`Model`] is the equations that a paper prints: it maps a state to its derivative. [`solve`]
 //! integrates it over time, with its delays. Windows and queues are in KB (1,000 bytes), times in

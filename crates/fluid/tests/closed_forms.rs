@@ -344,7 +344,7 @@ fn ratio_of_two_windows_decays_with_m() {
     assert!(rounds > 8.0, "{rounds}");
 }
 
-/// From any start, the victim has the share of the link with more flows, and the others on the
+/// From two starts, the victim has the share of the link with more flows, and the others on the
 /// second link share the rest.
 #[test]
 fn largest_delay_of_two_hops_leads_to_max_min_shares() {

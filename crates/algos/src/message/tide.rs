@@ -18,9 +18,9 @@
 //! min_rate)`:
 //!
 //! * target (Poseidon, equation 3): `T(x) = p · ln(max_rate / x) / A + k`
-//! * every scheduled data packet: `b ← b + s · ln U` with `ln U = (T(x) − D) · A · m / p` (equation
-//!   4), where `U` is clamped to \[min_md, max_mi\], and `b` to \[network_floor, BDP + 2 (p + k) ·
-//!   NIC rate\]: what an empty path and the longest queues of two hops hold
+//! * every scheduled data packet: `b ← b + min(s, b) · ln U` with `ln U = (T(x) − D) · A · m / p`
+//!   (equation 4), where `U` is clamped to \[min_md, max_mi\], and `b` to \[network_floor, BDP +
+//!   2 (p + k) · NIC rate\]: what an empty path and the longest queues of two hops hold
 //! * budget: `D / θ` of a sender's outstanding credit is on links between switches, and does not
 //!   count against the receiver's `B`
 //!
@@ -90,7 +90,10 @@
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * SIRD's loop still limits the credit of senders' own links; the mean outstanding credit equals
 //!   that limit, too. Receivers serve the shortest message first.
-//! * The mean is exact if data returns evenly.
+//! * The mean is exact if data returns evenly. The order of packets of few pairs can repeat and
+//!   lock unequal rates, and pairs with less than a packet in a round trip can leave the link idle
+//!   (docs/tide.md, limits).
+//! * The measured round trip includes the return of unscheduled packets' credit.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
 
 use alloc::format;
@@ -185,36 +188,47 @@ impl Endpoint for Tide {
         let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
         OperatingPoint {
             telemetry_target: Some(Span::from_ps_f64(law.target_at(rate_bps))),
-            domain_warnings: domain_warning(params, path, rate_bps).into_iter().collect(),
+            domain_warnings: domain_warnings(params, path, rate_bps),
             ..OperatingPoint::DEFAULT
         }
     }
 }
 
-/// Reason why these parameters do not suit the path, if any.
-fn domain_warning(params: &TideParams, path: &Path, rate_bps: f64) -> Option<String> {
+/// Reasons why these parameters do not suit the path, each with its remedy.
+fn domain_warnings(params: &TideParams, path: &Path, rate_bps: f64) -> Vec<String> {
     let slope = params.slope_us();
-    let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
-    let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
-    let round_trip = path.base_rtt.as_us_f64() + law.target_at(rate_bps) * 1e-6;
-    // The bound of the module text for a small m: packets oscillate only at longer round trips.
-    let stable = core::f64::consts::FRAC_PI_2 * slope / params.m;
+    // Rounded up, so that the product has no warning.
+    let multiple =
+        |factor: f64| format!("multiply p by {:.1}", -math::floor(-factor * 10.0) / 10.0);
     let mut reasons = Vec::new();
-    if packet > 0.1 * slope {
-        let bound = 0.1 * slope;
+    let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
+    let longest = 0.1 * slope;
+    if packet > longest {
         reasons.push(format!(
-            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {bound:.3} us"
+            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {longest:.3} \
+             us: {}",
+            multiple(packet / longest)
         ));
     }
-    if round_trip > stable {
+    let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
+    let base_rtt = path.base_rtt.as_us_f64();
+    let (p, target) = (params.p.as_us_f64(), law.target_at(rate_bps) * 1e-6);
+    // The bound of the module text for a small m, as a multiple of p.
+    let stable = core::f64::consts::FRAC_PI_2 * slope / (params.m * p);
+    if base_rtt + target > stable * p {
+        // The target grows with p, too.
+        let k = params.k.as_us_f64();
+        let left = stable - (target - k) / p;
+        let remedy = match left > 0.0 {
+            true => multiple((base_rtt + k) / (left * p)),
+            false => String::from("reduce m"),
+        };
         reasons.push(format!(
-            "base RTT and target delay are {round_trip:.1} us, above {stable:.1} us, up to which \
-             shares of links between switches are stable"
+            "base RTT and target delay are {:.1} us, above {:.1} us, up to which shares of links \
+             between switches are stable: {remedy}",
+            base_rtt + target,
+            stable * p
         ));
-    }
-    if !reasons.is_empty() {
-        let scale = (packet / (0.1 * slope)).max(round_trip / stable);
-        reasons.push(format!("multiply p by {scale:.1}"));
     }
     if path.nic_rate > params.max_rate {
         let (nic, max) = (path.nic_rate, params.max_rate);
@@ -223,7 +237,7 @@ fn domain_warning(params: &TideParams, path: &Path, rate_bps: f64) -> Option<Str
              to at least the NIC's rate"
         ));
     }
-    (!reasons.is_empty()).then(|| reasons.join("; "))
+    reasons
 }
 
 impl TideParams {

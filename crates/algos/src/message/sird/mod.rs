@@ -616,9 +616,13 @@ impl<P> CreditTransport<P> {
             1.0 => host.nic_rate,
             share => Rate::bps((host.nic_rate.as_bps() as f64 * share) as u64),
         };
+        let mut settings = Settings::new(params, host);
+        // The lower ends of limits are shares of this BDP, which is at least a packet.
+        let least = settings.bdp as f64;
+        settings.law = law.map(|law| law.with_room(least));
         CreditTransport {
             protocol: PhantomData,
-            settings: Settings { law, ..Settings::new(params, host) },
+            settings,
             host: *host,
             priorities: match params.priorities {
                 Priorities::ControlAndUnscheduled => [0, 0, host.data_priority()],

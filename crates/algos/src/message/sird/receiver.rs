@@ -173,7 +173,9 @@ impl Inbox {
 
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
+        let waiting = self.sources.iter().map(|source| source.bucket.waiting).sum::<i64>();
         let start = self.outstanding == 0
+            && (self.waiting, waiting) == (0, 0)
             && self.sources.iter().all(|source| source.bucket.outstanding == 0);
         start && self.messages.len() == 0 && self.deadline() == Time::NEVER
     }

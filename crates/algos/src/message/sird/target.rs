@@ -151,6 +151,12 @@ impl TargetLaw {
         }
     }
 
+    /// The law, with a largest limit of at least `bytes`.
+    pub(super) fn with_room(mut self, bytes: f64) -> TargetLaw {
+        self.most = self.most.max(bytes);
+        self
+    }
+
     /// Round trip from a credit to its data, in picoseconds; the base RTT before it is measured.
     pub(super) fn round_trip(&self, delays: &Delays) -> f64 {
         if delays.round_trip > 0.0 { delays.round_trip } else { self.base_rtt }

@@ -2,6 +2,7 @@
 
 use super::super::target::{Arrival, Delays, TargetLaw};
 use super::*;
+use crate::contract::path;
 use crate::message::tide::{Rounding, Signal, Tide, TideParams, Update};
 
 impl Subject for Tide {
@@ -155,6 +156,35 @@ fn cancelled_credit_measures_no_round_trip() {
     }
 }
 
+/// With `p` multiplied by the advised factor, a path has no warnings.
+#[test]
+fn advice_of_a_warning_removes_it() {
+    let mut advised = 0;
+    for (rate, base_us) in [(10, 5), (10, 100), (25, 34), (100, 8), (100, 40), (400, 30)] {
+        let nic_rate = Rate::gbps(rate);
+        let base_rtt = Span::us(base_us);
+        let bdp_bytes = nic_rate.bytes_in(base_rtt) as f64;
+        let path = Path { base_rtt, nic_rate, bottleneck_rate: nic_rate, bdp_bytes, ..path() };
+        let warnings = |params: &TideParams| {
+            Tide::operating_point(params, &path, nic_rate.as_bps() as f64).domain_warnings
+        };
+        let factor = |text: &alloc::string::String| {
+            text.split("multiply p by ").nth(1).unwrap().parse::<f64>().expect(text)
+        };
+        let mut params = TideParams::default();
+        let before = warnings(&params);
+        let most = before.iter().map(factor).fold(1.0, f64::max);
+        params.p = params.p.scale(most);
+        assert_eq!(warnings(&params), [""; 0], "{rate} Gbit/s, {base_us} us: {before:?}");
+        advised += before.len();
+    }
+    assert!(advised >= 5, "{advised}");
+    let fast = TideParams { m: 2.0, ..TideParams::default() };
+    let path = Path { base_rtt: Span::us(50), ..path() };
+    let warnings = Tide::operating_point(&fast, &path, 1e8).domain_warnings;
+    assert!(warnings[1].ends_with("are stable: reduce m"), "{warnings:?}");
+}
+
 /// Delivers a full packet of message 0 from host 1, which has recorded `delay`.
 fn deliver(host: &mut Tide, now: Time, data: Data, delay: Span) {
     let mut body = Body { src: 1, payload_bytes: MTU, ..Body::default() };
@@ -191,6 +221,23 @@ fn retransmission_measures_no_round_trip() {
     let [original, retransmission] = [false, true].map(round_trip_us);
     assert!((original - 1_099.0).abs() < 1.0, "{original} us");
     assert!((retransmission - 8.0).abs() < 0.1, "{retransmission} us, not the base RTT");
+}
+
+/// Every limit has room between its ends, also if the BDP is less than a packet.
+#[test]
+fn small_bdp_leaves_a_limit_of_a_packet() {
+    for bdp_bytes in [64.0, 800.0] {
+        let host = HostContext { bdp_bytes, nic_rate: Rate::mbps(100), ..context(0) };
+        let (p, k) = (Span::ns(100), Span::ns(1));
+        let params =
+            TideParams { p, k, sender_floor: 1.0, network_floor: 1.0, ..TideParams::default() };
+        let mut host = Tide::new(&params, &host);
+        for packet in 0..3 {
+            let data = Data { offset: packet * MTU as u64, ..Data::default() };
+            deliver(&mut host, Time::us(packet), data, Span::us(5 * packet));
+        }
+        assert_eq!(host.inbox.sources[0].bucket.bytes(), host.settings.full as f64);
+    }
 }
 
 /// A limit at its lower end grows again, with parameters at their extremes.
