@@ -168,9 +168,13 @@ fn titled(sweep: &Sweep, metric: &str, key: usize, groups: &[(Group, Vec<Row<'_>
     )
 }
 
-/// A value over that of the reference under the same seed: the mean over the seeds.
+/// A value over that of the reference under the same seed: the mean over the seeds. A ratio of two
+/// lower bounds has no bound.
 fn factor(value: Option<&Aggregated>, reference: Option<&Aggregated>) -> String {
     let Some((value, reference)) = value.zip(reference) else { return NONE.to_owned() };
+    if reference.is_lower_bound {
+        return NONE.to_owned();
+    }
     let pairs = value.values.iter().zip(&reference.values).filter_map(|(a, b)| (*a).zip(*b));
     let ratios: Vec<f64> = pairs.filter(|(_, of)| *of > 0.0).map(|(one, of)| one / of).collect();
     let shown = |ratio| estimate(ratio, (0.0, None), (1.0, ""), "");
