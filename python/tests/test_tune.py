@@ -1,5 +1,6 @@
 import csv
 import json
+import math
 import shutil
 import signal
 import statistics
@@ -9,6 +10,7 @@ import time
 import warnings
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -59,8 +61,10 @@ def test_goals_are_parsed():
 def test_axes_come_from_the_catalog():
     catalog = {one.name: one for one in tidegate.protocols()}
 
-    def of(named=None, ranges=None):
-        found = space.axes(catalog["poseidon"], catalog.values(), named, ranges or {})
+    def of(named=None, ranges=None, present=None):
+        found = space.axes(
+            catalog["poseidon"], catalog.values(), named, ranges or {}, present or {}
+        )
         return {one.name: one for one in found}
 
     own = of()
@@ -72,6 +76,13 @@ def test_axes_come_from_the_catalog():
     assert list(of(["poseidon.p", "sird.budget"])) == ["p"]
     ranged = of(["poseidon.k"], {"poseidon.k": ("1us", "3us")})["k"]
     assert (ranged.low, ranged.high, ranged.is_log) == (1.0, 3.0, False)
+    # The scenario's value replaces the catalog's.
+    assert (of(present={"p": "20us"})["p"].low, of(present={"p": "20us"})["p"].default) == (2.5, 20)
+    # Every protocol has axes that Optuna accepts: whole numbers on a logarithmic scale from 1 on.
+    for protocol in catalog.values():
+        for axis in space.axes(protocol, catalog.values(), None, {}, {}):
+            assert not (axis.is_log and axis.whole and axis.low < 1), (protocol.name, axis)
+            assert not axis.whole or (axis.low, axis.high) == (round(axis.low), round(axis.high))
     stages = space.Axis("max_stage", 1, 40, 5, "", whole=True)
     assert stages.around(2) == [1.0, 2.0, 4.0, 8.0]
     # Flags and choices are searched if they are named.
@@ -85,6 +96,8 @@ def test_axes_come_from_the_catalog():
         (None, {"poseidon.update": ("ratio", "aimd")}, "has choices and no range"),
         (None, {"poseidon.k": ("3us", "1us")}, "smaller and a larger"),
         (None, {"poseidon.k": ("fast", "slow")}, "found 'fast'"),
+        (None, {"poseidon.k": ("3us", "9us")}, "includes 2us, the value of the scenario"),
+        (None, {"poseidon.m": (0.1, 5)}, "within 0.001 and 2.0"),
     ]:
         with pytest.raises(tidegate.UsageError, match=words):
             of(named, ranges)
@@ -95,6 +108,62 @@ def test_interval_is_student_t():
     assert found.mean == 2.0 and found.half_width == pytest.approx(2.4841, abs=1e-4)
     assert not found.excludes_zero
     assert Interval.of([5.0, 5.1, 5.2]).excludes_zero
+
+
+def test_finalists_are_the_best_of_different_candidates():
+    def of(number, beta, objective, excess=0.0):
+        return Candidate("swift", {"beta": beta}, {}, [objective], [excess], number=number)
+
+    default = of(0, 0.8, 5.0)
+    tried = [of(1, 0.1, 4.0), of(2, 0.1, 4.0), of(3, 0.8, 1.0), of(4, 0.2, 3.0), of(5, 0.3, 9.0)]
+    tried += [of(6, 0.4, 8.0), of(7, 0.5, 1.0, excess=1.0)]
+    search = SimpleNamespace(candidates=lambda: [default, *tried])
+    for text, numbers in [("min fct_p99", [0, 4, 1, 6]), ("max fct_p99", [0, 5, 6, 1])]:
+        found = answer._finalists(search, [goals.objective(text)])
+        assert [one.number for one in found] == numbers
+
+
+def test_answers_are_of_what_is_recommended():
+    goal, bound = goals.objective("min fct_p99"), goals.constraint("goodput >= 90")
+
+    def tuned(name, default, value, is_improved, bounded=((100.0,), (100.0,))):
+        intervals = [Interval.of([one, one + 1]) for one in (default, value)]
+        difference = Interval.of([value - default, value - default + 0.1])
+        return answer.Tuned(
+            name, {}, {}, *intervals, difference, 1.0, 1.0, is_improved, {}, {}, bounded=bounded
+        )
+
+    # The tuned parameters violate a bound that the defaults meet, and the other way round.
+    pair = [
+        tuned("a", 10.0, 2.0, True, ((100.0,), (50.0,))),
+        tuned("b", 10.0, 12.0, False, ((50.0,), (100.0,))),
+        tuned("c", 9.0, 8.0, False),
+    ]
+    checked = answer._checked(pair, [bound])
+    assert [one.is_improved for one in checked] == [False, True, False]
+    assert [one.meets_constraints for one in checked] == [True, True, True]
+    assert [one.answer.mean for one in checked] == [10.5, 12.5, 9.5]
+    assert not goal.maximise
+    assert answer._best([bound], [(math.nan,), (5.0,), (4.0,)]) == (5.0,)
+    assert not Interval.of([-1.0, -1.0]).excludes_zero
+    assert answer._difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
+
+
+def test_lower_bounds_are_no_values(tmp_path):
+    # Less credit than a packet needs leaves messages unfinished.
+    starved = {**SCENARIO, "drain": "10us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}
+    study = tidegate.tune(
+        starved,
+        "sird",
+        "min fct_mean of small",
+        params=["sird.budget"],
+        ranges={"sird.budget": ("0.01BDP", "1.5BDP")},
+        budget=6,
+        final_seeds=2,
+        cache=tmp_path,
+    )
+    failed = [one for one in study.candidates if one.state == "fail"]
+    assert failed and all(one.numbers["budget"] < 1.0 for one in failed)
 
 
 def test_the_chosen_finalist_meets_the_constraints():
@@ -147,7 +216,7 @@ def test_a_search_answers_on_other_seeds_and_continues(tmp_path):
     # The scenario runs as it is, and with the same outcome as the candidate.
     run = tidegate.run(out / f"{study.best.protocol}.toml", seed=study.report_seeds[0])
     p99 = run.summary.fct["small"].slowdown.p99
-    assert p99 == pytest.approx(study.best.by_seed[0])
+    assert p99 == pytest.approx(study.best.by_seed[study.best.is_improved][0])
     with pytest.raises(tidegate.UsageError, match="already holds the results"):
         search(out, cache=cache)
     # Without its result, the search continues where it ended: no candidate is added.
@@ -203,6 +272,8 @@ def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
         one.measured[0].mean for one in study.front
     ]
     assert "search seeds" not in repr(study)
+    chosen = range(answer.SELECTION_FROM, answer.SELECTION_FROM + len(study.report_seeds))
+    assert not {*chosen, *study.seeds} & {*study.report_seeds} and not {*chosen} & {*study.seeds}
     page = (tmp_path / "whole" / "tune.html").read_text()
     assert "candidates of the Pareto front on 2 seeds that the search did not use" in page
     # Points beyond a limit are only searched, and are named so.
@@ -263,6 +334,33 @@ def test_choices_are_searched_if_named(tmp_path):
     params = tidegate.load(tmp_path / "out" / "poseidon.toml").resolved["transport"]["params"]
     assert params["update"] in update.choices
     assert params["small_window_increase"] in increase.choices
+
+
+def test_a_folder_belongs_to_one_search(tmp_path):
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    options = {"protocols": ["swift"], "params": ["swift.base_target"], "budget": 2}
+    small(out, cache=cache, **options)
+    before = json.loads((out / "tune.json").read_text())
+    assert before["protocols"][0]["protocol"] == "swift"
+    again = {**options, "protocols": ["poseidon"], "params": ["poseidon.p"]}
+    small(out, cache=cache, force=True, **again)
+    assert (out / "poseidon.toml").exists() and not (out / "swift.toml").exists()
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "swift.toml").write_text("mine")
+    for force in (False, True):
+        with pytest.raises(tidegate.UsageError, match="files of something else"):
+            small(other, cache=cache, force=force, **options)
+    assert (other / "swift.toml").read_text() == "mine"
+    with files.locked(out), pytest.raises(tidegate.UsageError, match="another search"):
+        small(out, cache=cache, force=True, **options)
+    # A changed scenario is no continuation.
+    (out / "tune.json").unlink()
+    with pytest.raises(tidegate.UsageError, match="another state of the scenario"):
+        small(out, {**SCENARIO, "duration": "190us"}, cache=cache, **again)
+    (out / "search.log").write_text("{cut")
+    with pytest.raises(tidegate.OutputError, match="add --force"):
+        small(out, cache=cache, **again)
 
 
 def small(out=None, given=SCENARIO, protocols=("swift", "poseidon"), **more):
@@ -390,6 +488,12 @@ def test_wrong_searches_are_refused(tmp_path):
         ("min drops", {"force": True}, "--force"),
         ("min drops", {"ranges": {"swift.recovery": (1, 2)}}, "has choices and no range"),
         ("min drops", {"short_runs": 1}, "--short-runs: found 1"),
+        ("min drops", {"short_runs": 8, "subject_to": "drops <= 0"}, "--short-runs: needs one"),
+        ("min drops", {"params": ["swfit.beta"]}, "--params: found 'swfit.beta', expected"),
+        ("min drops", {"ranges": {"hpcc.eta": (0.5, 0.9)}}, "--range: found 'hpcc.eta'"),
+        ("min drops", {"over": {"traffic.0.load": [0.5, 0.5]}}, "--over: .* found 0.5 twice"),
+        ("min drops", {"over": {"transport.params.base_target": ["30us"]}}, "is searched, too"),
+        ("min fct_p99 of other", {}, "lack it for this label; labels that have it: large, small"),
     ]:
         with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):
             tune(objective, **more)

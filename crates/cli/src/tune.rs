@@ -80,6 +80,13 @@ pub(crate) struct Tune {
     verbosity: Verbosity,
 }
 
+/// Starts a search. Until it handles Ctrl-C, the signal ends the interpreter.
+const START: &str = "\
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+from tidegate._tune.command import main
+sys.exit(main(sys.argv[1]))";
+
 /// The Python interpreter; the command of the Python package sets it.
 const PYTHON: &str = "TIDEGATE_PYTHON";
 
@@ -113,7 +120,7 @@ pub(crate) fn tune(args: &Tune) -> Result<String> {
         }),
     });
     let mut search = Command::new(&python);
-    search.args(["-m", "tidegate._tune.command", &options.to_string()]);
+    search.args(["-c", START, &options.to_string()]);
     let error = replaced(&mut search);
     Err(Error::Run(format!("{}: {error}", python.display())))
 }

@@ -46,17 +46,18 @@ pub(crate) fn load(
     json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
 }
 
-/// Loads a scenario; returns it as TOML with names of files below its own folder, and the new name
+/// Loads a scenario; returns it as TOML with names of files in `folder`, beside it, and the new name
 /// and the original of each file.
 #[pyfunction]
 pub(crate) fn portable(
     py: Python<'_>,
     scenario: Scenario,
     set: Vec<String>,
+    folder: String,
 ) -> PyResult<(String, Vec<(String, PathBuf)>)> {
     let scenario = Source::from(scenario);
     let plan = py.detach(|| workbench::load(scenario, &changes(&set, None)?)).map_err(raised)?;
-    let Portable { scenario, files } = workbench::portable(&plan);
+    let Portable { scenario, files } = workbench::portable(&plan, &folder);
     Ok((toml(&scenario)?, files.into_iter().collect()))
 }
 

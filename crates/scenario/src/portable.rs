@@ -1,7 +1,7 @@
 //! Scenarios that run in other folders, with the files that they name.
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -17,35 +17,47 @@ pub struct Portable {
     pub files: BTreeMap<String, PathBuf>,
 }
 
-/// Returns the scenario of a plan with names of files below its own folder.
+/// Returns the scenario of a plan with names of files in `folder`, beside it.
 ///
-/// If two different files would have the same new name, the name of the second becomes absolute.
-pub fn portable(plan: &Plan) -> Portable {
+/// Different files with equal names are in subfolders with numbers.
+pub fn portable(plan: &Plan, folder: &str) -> Portable {
     let mut scenario = plan.resolved.clone();
-    let folder = plan.files.folder.as_deref().unwrap_or(Path::new(""));
-    let mut olds = BTreeMap::new();
+    let base = plan.files.folder.as_deref().unwrap_or(Path::new(""));
+    let mut originals: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut names = BTreeMap::new();
     for old in InputFiles::names(&scenario) {
-        let is_first = *olds.entry(below(old)).or_insert(old) == old;
-        let absolute = || folder.join(old).display().to_string();
-        names.insert(old.to_owned(), if is_first { below(old) } else { absolute() });
+        let original = base.join(old);
+        let mut new = format!("{folder}/{}", short(old));
+        let mut number = 0;
+        while originals.get(&new).is_some_and(|other| *other != original) {
+            number += 1;
+            new = format!("{folder}/{number}/{}", short(old));
+        }
+        originals.insert(new.clone(), original);
+        names.insert(old.to_owned(), new);
     }
-    // A pattern names several files.
-    let is_of = |old: &str, file: &str| match old.split_once('*') {
-        Some((start, end)) => file.starts_with(start) && file.ends_with(end),
-        None => old == file,
-    };
-    let files = plan.files.hashes.keys().filter(|file| olds.values().any(|old| is_of(old, file)));
-    let files = files.map(|file| (below(file), folder.join(file))).collect();
+    let mut files = BTreeMap::new();
+    for file in plan.files.hashes.keys() {
+        let new = names.iter().filter_map(|(old, new)| renamed(old, new, file));
+        files.extend(new.map(|new| (new, base.join(file))));
+    }
     InputFiles::rename(&mut scenario, &names);
     Portable { scenario, files }
 }
 
-/// A relative name without `..`.
-fn below(name: &str) -> String {
-    let parts = Path::new(name).components().filter_map(|part| match part {
-        Component::Normal(part) => part.to_str(),
-        _ => None,
-    });
-    parts.collect::<Vec<_>>().join("/")
+/// The last part of a path, or its end from the part with a `*` on.
+fn short(name: &str) -> String {
+    let parts: Vec<&str> = name.split('/').collect();
+    let pattern = parts.iter().position(|part| part.contains('*'));
+    parts[pattern.unwrap_or(parts.len() - 1)..].join("/")
+}
+
+/// The new name of a file that an old name in the scenario means; the name of Chakra traces has a
+/// `*` for the rank.
+fn renamed(old: &str, new: &str, file: &str) -> Option<String> {
+    let Some((start, end)) = old.split_once('*') else {
+        return (old == file).then(|| new.to_owned());
+    };
+    let rank = file.strip_prefix(start)?.strip_suffix(end)?;
+    Some(new.replacen('*', rank, 1))
 }

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tidegate._tune.goals import Constraint, Objective
-from tidegate._tune.search import Bench, Candidate, Search, by_seed, feasible, planned
+from tidegate._tune.search import (
+    Bench,
+    Candidate,
+    Search,
+    by_seed,
+    each_seed,
+    feasible,
+    is_open,
+    planned,
+)
 from tidegate._tune.space import Axis
 from tidegate.results import Metric
 
@@ -31,14 +40,20 @@ REPORT_FROM = 2_000_001
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over seeds, and half of its 95 % interval by Student's t."""
+    """A mean over seeds, and half of its 95 % interval by Student's t.
+
+    It is a lower bound if messages of the runs are unfinished.
+    """
 
     mean: float
     half_width: float | None
+    is_lower_bound: bool = False
 
     @staticmethod
     def of(values: Sequence[float]) -> Interval:
-        """Return the interval of values."""
+        """Return the interval of values; NaN without values."""
+        if not values:
+            return Interval(math.nan, None)
         mean = statistics.fmean(values)
         if len(values) < 2:
             return Interval(mean, None)
@@ -49,22 +64,23 @@ class Interval:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether zero is outside of the interval."""
-        return self.half_width is not None and abs(self.mean) > self.half_width
+        """Whether zero is outside of the interval. Equal values of all seeds test nothing."""
+        return self.half_width is not None and abs(self.mean) > self.half_width > 0
 
     def __str__(self) -> str:
         """Return `mean ± half width`."""
         half = "" if self.half_width is None else f" ± {self.half_width:.3g}"
-        return f"{self.mean:.4g}{half}"
+        return f"{'≥ ' if self.is_lower_bound else ''}{self.mean:.4g}{half}"
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A protocol with its default and its tuned parameters, on seeds that nothing was chosen by.
+    """A protocol with its default and its tuned parameters, on seeds that chose no candidate.
 
-    `gain` is the improvement of the first objective in the search, `kept` the share of it that
-    remained on the reported seeds. Values are of the first objective. `values` and `tuned` are
-    those of the chosen candidate, also if it is no improvement: `recommended` is the answer.
+    `gain` is the improvement of the first objective in the search, `kept` the difference on the
+    reported seeds over it. Values are of the first objective. `values` and `tuned` are those of the
+    chosen candidate, also if it is no improvement: `recommended` is the answer, and `answer` its
+    value.
     """
 
     protocol: str
@@ -78,7 +94,8 @@ class Tuned:
     is_improved: bool
     importance: dict[str, float]
     curves: dict[str, list[tuple[float, float]]]
-    by_seed: tuple[float, ...] = ()
+    by_seed: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
+    """Values by seed, with the defaults and with the tuned parameters."""
     bounded: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
     """Values of the constraints, with the defaults and with the tuned parameters."""
     meets_constraints: bool = True
@@ -87,6 +104,11 @@ class Tuned:
     def recommended(self) -> dict[str, int | float | str]:
         """The chosen parameters if they are an improvement, otherwise the defaults."""
         return self.values if self.is_improved else self.defaults
+
+    @property
+    def answer(self) -> Interval:
+        """The value of the recommended parameters."""
+        return self.tuned if self.is_improved else self.default
 
 
 @dataclass(frozen=True)
@@ -110,7 +132,7 @@ class FrontPoint:
 class Study:
     """The result of `tidegate.tune`. It prints as a table.
 
-    `best` is the first of `protocols`, which are in the order of their tuned values. With several
+    `best` is the first of `protocols`, which are in the order of their answers. With several
     objectives, `front` has the points of the Pareto front, in the order of the first objective.
     `warnings` are those of the scenarios with the recommended parameters.
     """
@@ -125,12 +147,13 @@ class Study:
     front: tuple[FrontPoint, ...]
     candidates: tuple[Candidate, ...] = field(repr=False)
     axes: dict[str, tuple[Axis, ...]] = field(repr=False)
+    over: dict[str, list[str]] = field(repr=False)
     warnings: tuple[str, ...] = field(repr=False)
     folder: Path | None = None
 
     @property
     def best(self) -> Tuned:
-        """The protocol with the best tuned value."""
+        """The protocol with the best answer."""
         return self.protocols[0]
 
     def __repr__(self) -> str:
@@ -152,13 +175,16 @@ class Study:
         ]
         if self.constraints:
             notes.append(f"Subject to {', '.join(self.constraints)}.")
+        notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
         best = self.best
-        if best.is_improved:
-            listed = ", ".join(f"{name} = {value}" for name, value in best.values.items())
-            notes.append(f"Best: {best.protocol} with {listed}.")
+        if not best.meets_constraints:
+            notes.append("No protocol meets the constraints on these seeds.")
+        elif best.is_improved:
+            notes.append(f"Best: {best.protocol} with {listed(best.values)}.")
         else:
             notes.append(
-                f"Best: {best.protocol} with its defaults: no candidate is better on these seeds."
+                f"Best: {best.protocol} with its defaults: no candidate is shown to be better on "
+                "these seeds."
             )
         for name, share in list(best.importance.items())[:CURVES]:
             notes.append(f"  {100 * share:3.0f} % of the variation: {name}")
@@ -176,9 +202,16 @@ class Study:
             else:
                 values = [f"{mean:.4g}" for mean in one.searched]
                 seeds = "search seeds"
-            listed = ", ".join(f"{name} = {value}" for name, value in one.values.items())
-            rows.append((one.protocol, *values, seeds, listed))
+            rows.append((one.protocol, *values, seeds, listed(one.values)))
         return _aligned(rows)
+
+
+def listed(values: Mapping[str, int | float | str]) -> str:
+    """Return parameters as in a scenario."""
+    shown = (
+        (name, str(one).lower() if isinstance(one, bool) else one) for name, one in values.items()
+    )
+    return ", ".join(f"{name} = {one}" for name, one in shown)
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -227,7 +260,8 @@ def _front(
     have chosen the points whose values they report.
     """
     objectives, constraints = goals
-    front = _pareto(feasible(it for one in searches for it in one.candidates()), objectives)
+    candidates = feasible(it for one in searches for it in one.candidates())
+    front = _pareto(_different(candidates), objectives)
     values: dict[tuple[str, int], tuple[Interval, ...]] = {}
     bounded: dict[tuple[str, int], tuple[float, ...]] = {}
     for search in searches:
@@ -257,11 +291,19 @@ def _front(
     return [point(one) for one in front]
 
 
+def _different(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Return the first of the candidates with equal parameters."""
+    found: dict[tuple[str, str], Candidate] = {}
+    for one in candidates:
+        found.setdefault((one.protocol, repr(one.values)), one)
+    return list(found.values())
+
+
 def _finalists(search: Search, goals: Sequence[Objective]) -> list[Candidate]:
     """Return the defaults, and the best other candidates that meet the constraints."""
     everything = search.candidates()
     default = next(one for one in everything if one.number == 0)
-    others = [one for one in feasible(everything) if one.values != default.values]
+    others = [one for one in _different(feasible(everything)) if one.values != default.values]
     goal = goals[0]
     others.sort(key=lambda one: one.objectives[0], reverse=goal.maximise)
     return [default, *others[:FINALISTS]]
@@ -316,7 +358,8 @@ def _measured(
     found = []
     for one, conditions in zip(finalists, results, strict=True):
         values = by_seed(objectives[0].of, conditions)
-        mean = None if values is None else statistics.fmean(values)
+        is_missing = values is None or is_open(objectives[0], conditions)
+        mean = None if is_missing else statistics.fmean(values or [])
         found.append(_Finalist(one, mean, _means(constraints, conditions)))
     return found
 
@@ -353,10 +396,16 @@ def _tuned(
     default, chosen = pair
     measured = [default] if chosen is default else [default, chosen]
     results = bench.measured(search.protocol, [one.values for one in measured], report)
-    values = [by_seed(goal.of, conditions) or [math.nan] for conditions in results]
+    values = [each_seed(goal.of, conditions) for conditions in results]
+    default_value, tuned_value = (
+        replace(
+            Interval.of([one for one in of if one is not None]),
+            is_lower_bound=is_open(goal, conditions),
+        )
+        for of, conditions in ((values[0], results[0]), (values[-1], results[-1]))
+    )
     bounded = [_means(constraints, conditions) for conditions in results]
-    differences = [b - a for a, b in zip(values[0], values[-1], strict=True)]
-    difference = Interval.of(differences)
+    difference = _difference(values[0], values[-1])
     sign = 1.0 if goal.maximise else -1.0
     gain = 0.0
     if chosen is not default and default.objectives:
@@ -369,19 +418,26 @@ def _tuned(
         protocol=search.protocol,
         values=chosen.values,
         defaults=default.values,
-        default=Interval.of(values[0]),
-        tuned=Interval.of(values[-1]),
+        default=default_value,
+        tuned=tuned_value,
         difference=difference,
         gain=gain,
         kept=sign * difference.mean / gain if gain > 0 else None,
         is_improved=chosen is not default
+        and not tuned_value.is_lower_bound
         and difference.excludes_zero
         and sign * difference.mean > 0,
         importance=importance,
         curves=curves,
-        by_seed=tuple(values[-1]),
+        by_seed=(tuple(values[0]), tuple(values[-1])),
         bounded=(bounded[0], bounded[-1]),
     )
+
+
+def _difference(one: Sequence[float | None], other: Sequence[float | None]) -> Interval:
+    """Return the difference by seed, over the seeds that have both values."""
+    pairs = zip(one, other, strict=False)
+    return Interval.of([b - a for a, b in pairs if a is not None and b is not None])
 
 
 def _means(
@@ -400,8 +456,12 @@ def _best(
     The compared values are of the same seeds: values under other traffic are not comparable.
     """
     columns = zip(*(one for one in compared if one), strict=True)
-    pairs = zip(constraints, columns, strict=False)
-    return tuple(max(values) if one.at_least else min(values) for one, values in pairs)
+    best = []
+    for one, values in zip(constraints, columns, strict=False):
+        measured = [value for value in values if not math.isnan(value)]
+        first = max if one.at_least else min
+        best.append(first(measured, default=math.nan))
+    return tuple(best)
 
 
 def _meets(
@@ -414,16 +474,27 @@ def _meets(
 def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[Tuned]:
     """Check the constraints on the reported seeds.
 
-    Parameters that meet the constraints improve on defaults that do not.
+    Parameters that meet the constraints are better than others that do not.
     """
     best = _best(constraints, (of for tuned in found for of in tuned.bounded))
 
     def checked(tuned: Tuned) -> Tuned:
         default, own = (_meets(constraints, values, best) for values in tuned.bounded)
-        is_improved = tuned.is_improved or (own and not default)
-        return replace(tuned, meets_constraints=own, is_improved=is_improved)
+        is_improved = own if own != default else tuned.is_improved
+        return replace(tuned, meets_constraints=own or default, is_improved=is_improved)
 
     return [checked(one) for one in found]
+
+
+def _warnings(bench: Bench, one: Tuned) -> list[str]:
+    """Return the warnings of the recommended parameters."""
+    own = list(planned(bench, one.protocol, one.recommended).warnings)
+    if len(set(one.by_seed[0])) == 1:
+        own.append(
+            f"{one.protocol}: every seed gives the same values, so nothing shows whether the gain "
+            "holds for other traffic"
+        )
+    return own
 
 
 def answered(
@@ -445,16 +516,13 @@ def answered(
         pair = (own[0].candidate, _chosen(own, goals, best))
         found.append(_tuned(bench, search, pair, goals, (searched, report)))
     found = _checked(found, goals[1])
-    found.sort(key=lambda one: -one.tuned.mean if goal.maximise else one.tuned.mean)
-    # Protocols that violate a constraint come last.
-    found.sort(key=lambda one: not one.meets_constraints)
-    first = found[0]
+    found.sort(key=lambda one: -one.answer.mean if goal.maximise else one.answer.mean)
+    # Protocols that violate a constraint, or whose runs failed, come last.
+    found.sort(key=lambda one: (not one.meets_constraints, math.isnan(one.answer.mean)))
+    first, *others = ((one.protocol, one.by_seed[one.is_improved]) for one in found)
     differences = {
-        one.protocol: Interval.of(
-            [theirs - ours for ours, theirs in zip(first.by_seed, one.by_seed, strict=True)]
-        )
-        for one in found[1:]
-        if len(one.by_seed) == len(first.by_seed)
+        protocol: _difference(*((values, first[1]) if goal.maximise else (first[1], values)))
+        for protocol, values in others
     }
     everything = [one for search in searches for one in search.candidates()]
     front = _front(bench, searches, goals, report, found) if len(goals[0]) > 1 else []
@@ -469,7 +537,6 @@ def answered(
         front=tuple(front),
         candidates=tuple(everything),
         axes={one.protocol: tuple(one.axes) for one in searches},
-        warnings=tuple(
-            text for one in found for text in planned(bench, one.protocol, one.recommended).warnings
-        ),
+        over={key: [str(one) for one in values] for key, values in bench.over.items()},
+        warnings=tuple(text for one in found for text in _warnings(bench, one)),
     )

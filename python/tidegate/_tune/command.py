@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import warnings
 from typing import Any
@@ -26,6 +27,8 @@ def main(text: str) -> int:
         warnings.simplefilter("ignore", TidegateWarning)
     del options["quiet"]
     warnings.showwarning = _warn
+    # The program starts the interpreter with the signal's default action: imports take a second.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         study = tune(scenario, protocols, objective, **options)
     except KeyboardInterrupt:
@@ -53,15 +56,27 @@ def _range(text: str) -> tuple[str, tuple[str, str]]:
     key, _, ends = text.partition("=")
     low, between, high = ends.partition("..")
     if not between or "." not in key:
-        _refuse(f"--range: found {text!r}, expected such as poseidon.p=10us..80us")
+        _refuse(
+            f"--range: found {text!r}, expected PROTOCOL.PARAMETER=LOW..HIGH, such as "
+            "poseidon.p=10us..80us"
+        )
     return key, (low, high)
 
 
-def _values(text: str) -> tuple[str, list[str]]:
+def _value(text: str) -> bool | float | str:
+    """Return a number or a flag, or a text."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, (bool, int, float)) else text
+
+
+def _values(text: str) -> tuple[str, list[bool | float | str]]:
     key, between, values = text.partition("=")
     if not between or not values:
-        _refuse(f"--over: found {text!r}, expected such as traffic.0.load=0.5,0.8")
-    return key, values.split(",")
+        _refuse(f"--over: found {text!r}, expected KEY=VALUE,VALUE, such as traffic.0.load=0.5,0.8")
+    return key, [_value(one) for one in values.split(",")]
 
 
 def _refuse(message: str) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import fcntl
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,6 +25,9 @@ JOURNAL = "search.log"
 SO_FAR = "best-so-far.json"
 TRIALS = "trials.csv"
 PAGE = "tune.html"
+LOCK = ".tidegate.lock"
+FILES = "files"
+"""Folder of the files that the scenario names."""
 
 
 def write(path: Path, text: str) -> None:
@@ -41,35 +46,62 @@ def _completely(path: Path) -> Iterator[Path]:
         partial.replace(path)
     except OSError as why:
         raise OutputError(f"--out: {path}: {why}") from why
+    finally:
+        partial.unlink(missing_ok=True)
 
 
-def opened(folder: Path, settings: dict[str, Any], force: bool) -> bool:
-    """Prepare a folder; return whether it holds an interrupted search with the same settings."""
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--out: {folder} is not a folder")
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Create a folder, and keep other searches out of it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as why:
+        raise OutputError(f"--out: {folder}: {why}") from why
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"--out: another search writes to {folder}") from None
+        try:
+            yield
+        finally:
+            (folder / LOCK).unlink(missing_ok=True)
+
+
+def begin(folder: Path, settings: dict[str, Any], force: bool) -> None:
+    """Prepare a folder, which may hold an interrupted search with the same settings."""
     kept = folder / SETTINGS
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
     text = json.dumps({"settings": digest, **settings}, indent=2) + "\n"
-    if force:
-        for name in (RESULT, SETTINGS, JOURNAL, SO_FAR, TRIALS, PAGE):
-            (folder / name).unlink(missing_ok=True)
+    if not kept.exists() and any(one.name != LOCK for one in folder.iterdir()):
+        raise UsageError(f"--out: {folder} holds files of something else: choose an empty folder")
+    if force and kept.exists():
+        _remove(folder)
     if (folder / RESULT).exists():
         raise UsageError(
             f"--out: {folder} already holds the results of a search: add --force to replace them, "
             "or choose another folder"
         )
-    is_begun = kept.exists()
-    if is_begun and kept.read_text(encoding="utf-8") != text:
+    if kept.exists() and kept.read_bytes() != text.encode():
         raise UsageError(
-            f"--out: {folder} holds an interrupted search with other settings: repeat them to "
-            "continue it, add --force to replace it, or choose another folder"
+            f"--out: {folder} holds an interrupted search with other settings, or of another state "
+            "of the scenario: repeat them to continue it, add --force to replace it, or choose "
+            "another folder"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        raise OutputError(f"--out: {folder}: {why}") from why
     write(kept, text)
-    return is_begun
+
+
+def _remove(folder: Path) -> None:
+    """Remove the files of an earlier search."""
+    try:
+        protocols = json.loads((folder / SETTINGS).read_bytes())["protocols"]
+    except (OSError, ValueError, KeyError):
+        protocols = []
+    scenarios = [f"{one}.toml" for one in protocols]
+    for name in (RESULT, JOURNAL, SO_FAR, TRIALS, PAGE, *scenarios, SETTINGS):
+        (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / FILES, ignore_errors=True)
 
 
 def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> None:
@@ -89,7 +121,7 @@ def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> N
 def write_study(folder: Path, study: Study, bench: Bench) -> None:
     """Write the results of a search: `tune.json` last, as it marks the others as complete."""
     for one in study.protocols:
-        text, named = portable(bench, one.protocol, one.recommended)
+        text, named = portable(bench, one.protocol, one.recommended, FILES)
         for name, original in named:
             with _completely(folder / name) as partial:
                 shutil.copyfile(original, partial)
@@ -109,20 +141,35 @@ def content(study: Study) -> dict[str, Any]:
     """Return what `tune.json` holds."""
     data = asdict(study)
     data.pop("folder")
-    return {"schema": 1, **data}
+    known: dict[str, Any] = _without_nan(data)
+    return {"schema": 1, **known}
+
+
+def _without_nan(data: Any) -> Any:
+    """Return data for JSON, which has no NaN: missing values are null."""
+    if isinstance(data, dict):
+        return {key: _without_nan(one) for key, one in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [_without_nan(one) for one in data]
+    return None if isinstance(data, float) and math.isnan(data) else data
 
 
 def _head(study: Study, one: Tuned) -> str:
     goal = study.objectives[0]
+    lines = [f"# Mean over {key} = {', '.join(each)}." for key, each in study.over.items()]
+    if not one.meets_constraints:
+        lines.append(f"# It violates {', '.join(study.constraints)}.")
     if one.is_improved:
         what, values = "tuned parameters", f"{one.tuned}, with the defaults {one.default}"
     else:
-        what = "its defaults: no candidate is better"
+        what = "its defaults: no candidate is shown to be better"
         values = f"{one.default}, with the best candidate {one.tuned}"
-    return (
-        f"# {study.name}: {one.protocol} with {what}.\n"
-        f"# {goal}: {values}, on seeds that the search did not use.\n\n"
-    )
+    lines = [
+        f"# {study.name}: {one.protocol} with {what}.",
+        f"# {goal}: {values}, on seeds that the search did not use.",
+        *lines,
+    ]
+    return "\n".join(lines) + "\n\n"
 
 
 def _write_trials(path: Path, candidates: Sequence[Candidate]) -> None:

@@ -49,6 +49,9 @@ class Quantity:
         listed = list(metrics)
         names = {self.metric + suffix for suffix in _SUFFIXES}
         labels = sorted({one.label for one in listed if one.metric in names and one.label})
+        if self.label is not None:
+            having = f"labels that have it: {', '.join(labels)}" if labels else "no label has it"
+            return f"{self}: the runs lack it for this label; {having}"
         if labels:
             return f"{self}: several labels have it: {self.metric} of {' | '.join(labels)}"
         known = sorted({one.metric for one in listed if one.min_bytes is None})

@@ -213,6 +213,7 @@ def _sensitivity(one: Tuned, study: Study) -> str:
                 [value for _, value in points],
                 linestyle=line,
                 marker="o",
+                clip_on=False,
             )
             if axis.choices:
                 axes.set_xticks(range(len(axis.choices)), [str(one) for one in axis.choices])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any
@@ -23,20 +24,45 @@ from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
 from tidegate._tune.search import Bench, Search, missing_packages, planned, storage
 from tidegate._tune.space import axes
-from tidegate.errors import UsageError
+from tidegate.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-def _listed(given: str | Iterable[str] | None) -> list[str]:
+def _texts(given: str | Iterable[str] | None) -> list[str]:
     if given is None:
         return []
     return [given] if isinstance(given, str) else list(given)
 
 
+def _listed(given: str | Iterable[str] | None) -> list[str]:
+    """Return names from a list, or from a text with commas."""
+    return [name.strip() for text in _texts(given) for name in text.split(",")]
+
+
+def _check_names(names: Sequence[str], params: Iterable[str], ranges: Iterable[str]) -> None:
+    """Raise an error if a protocol occurs twice, or a parameter is of none of them."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(f"--protocols: {twice} occurs twice")
+    for option, given in (("--params", params), ("--range", ranges)):
+        for name in given:
+            if name.partition(".")[0] not in names:
+                raise UsageError(
+                    f"{option}: found {name!r}, expected PROTOCOL.PARAMETER with one of "
+                    f"{', '.join(names)}"
+                )
+
+
 def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
-    return {key: list(values) for key, values in (given or {}).items()}
+    found = {key: list(values) for key, values in (given or {}).items()}
+    for key, values in found.items():
+        twice = next((one for one in values if values.count(one) > 1), None)
+        if not values or twice is not None:
+            wrong = "no value" if twice is None else f"{twice} twice"
+            raise UsageError(f"--over: {key}: found {wrong}, expected different values")
+    return found
 
 
 def tune(
@@ -84,9 +110,9 @@ def tune(
         import scipy  # noqa: F401
     except ImportError:
         raise missing_packages() from None
-    names = protocols.split(",") if isinstance(protocols, str) else list(protocols)
-    wanted = [goals.objective(text) for text in _listed(objective)]
-    bounds = [goals.constraint(text) for text in _listed(subject_to)]
+    names = _listed(protocols)
+    wanted = [goals.objective(text) for text in _texts(objective)]
+    bounds = [goals.constraint(text) for text in _texts(subject_to)]
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
         raise UsageError(f"{missing}: found none, expected at least one")
@@ -94,25 +120,40 @@ def tune(
     searched = list(range(1, whole("--seeds", seeds, 1, 1000) + 1))
     if short_runs is not None:
         whole("--short-runs", short_runs, 2, 1000)
+        if len(wanted) > 1 or bounds:
+            raise UsageError("--short-runs: needs one objective and no constraint")
     whole("--final-seeds", final_seeds, 2, 1000)
     whole("--search-seed", search_seed, 0, 2**32 - 1)
     threading(threads)
     if force and out is None:
         raise UsageError("--force: replaces output files, but this search writes none: name --out")
+    selected = None if params is None else _listed(params)
+    _check_names(names, selected or [], ranges or {})
     bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
     short = [] if short_runs is None else bench.short(short_runs)
     known = {one.name: one for one in catalog()}
-    found = {}
+    found, hashes = {}, {}
     for name in names:
-        planned(bench, name, {})
-        found[name] = axes(
-            known[name], known.values(), None if params is None else _listed(params), ranges or {}
-        )
+        plan = planned(bench, name, {})
+        hashes[name] = plan.hash
+        present = plan.resolved["transport"]["params"]
+        found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
         if not found[name]:
-            raise UsageError(f"--params: no parameter of {name} is searched: name some")
+            raise UsageError(
+                f"--params: {name} has no numeric parameter of its own with a range: name some of "
+                "its parameters, or leave the protocol out"
+            )
     name = planned(bench, names[0], {}).name
+    for key, values in bench.over.items():
+        for value in values:
+            planned(bench, names[0], {}, changes({key: value}))
+    for own in found.values():
+        both = next((one.name for one in own if f"transport.params.{one.name}" in bench.over), None)
+        if both is not None:
+            raise UsageError(f"--over: transport.params.{both} is searched, too: choose one")
     settings = {
         "scenario": scenario(given),
+        "hashes": hashes,
         "set": bench.set,
         "over": {key: [str(one) for one in values] for key, values in bench.over.items()},
         "protocols": names,
@@ -123,26 +164,50 @@ def tune(
         "short_runs": short_runs,
         "search_seed": search_seed,
     }
-    folder = None if out is None else Folder(os.fspath(out))
-    if folder is not None:
-        files.opened(folder, settings, force)
-    kept = storage(None if folder is None else str(folder / files.JOURNAL))
-    searches = [
-        Search(bench, name, found[name], (wanted, bounds), searched, short, kept, search_seed)
-        for name in names
-    ]
-    best: dict[str, float] = {}
-    for search in searches:
-        search.best = best
-        search.remember()
-    share, width = budget // len(names), threads or os.cpu_count() or 1
-    while (search := min(searches, key=lambda one: one.order)).done < share:
-        search.batch(min(width, share - search.done))
-        if folder is not None:
-            files.write_so_far(folder, searches, wanted[0])
-    study = answered(name, bench, searches, (wanted, bounds), (searched, final_seeds))
-    if folder is not None:
-        files.write_study(folder, study, bench)
-        study = replace(study, folder=folder)
-    warn(study.warnings)
-    return study
+    goal = (wanted, bounds)
+    spread = (searched, final_seeds)
+
+    def begun(kept: Any) -> list[Search]:
+        return [
+            Search(bench, name, found[name], goal, searched, short, kept, search_seed)
+            for name in names
+        ]
+
+    def study(folder: Folder | None) -> Study:
+        if folder is None:
+            searches = begun(storage(None))
+        else:
+            try:
+                searches = begun(storage(str(folder / files.JOURNAL)))
+            except Exception as why:  # Optuna has no error of its own for a damaged journal.
+                raise OutputError(
+                    f"--out: {folder / files.JOURNAL}: {why}: add --force to search anew"
+                ) from why
+        best: dict[str, float] = {}
+        for search in searches:
+            search.best = best
+            search.remember()
+        share, width = budget // len(names), threads or os.cpu_count() or 1
+        while (search := min(searches, key=lambda one: one.order)).done < share:
+            search.batch(min(width, share - search.done))
+            if folder is not None:
+                files.write_so_far(folder, searches, wanted[0])
+        return answered(name, bench, searches, goal, spread)
+
+    if out is None:
+        answer = study(None)
+    else:
+        folder = Folder(os.fspath(out))
+        with files.locked(folder):
+            try:
+                files.begin(folder, settings, force)
+                answer = study(folder)
+                files.write_study(folder, answer, bench)
+            except (OSError, json.JSONDecodeError, UnicodeDecodeError) as why:
+                # Files of the search that are damaged, or cannot be read or written.
+                raise OutputError(
+                    f"--out: {folder}: {why}: add --force to search anew, or choose another folder"
+                ) from why
+        answer = replace(answer, folder=folder)
+    warn(answer.warnings)
+    return answer

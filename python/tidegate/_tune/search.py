@@ -123,16 +123,28 @@ class Bench:
         return [list(points[i : i + size]) for i in range(0, len(rows), size)]
 
 
+def each_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float | None]:
+    """Return a quantity for each seed, as the mean over conditions; `None` where a run lacks it."""
+    found = [of.among(metrics) for metrics in conditions]
+    values = [[] if one is None else one.values for one in found]
+    seeds = max((len(one) for one in values), default=0)
+    each = ([one[i] if i < len(one) else None for one in values] for i in range(seeds))
+    return [
+        None if None in of_seed else statistics.fmean(one for one in of_seed if one is not None)
+        for of_seed in each
+    ]
+
+
 def by_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float] | None:
     """Return a quantity for each seed, as the mean over conditions; `None` if a run lacks it."""
-    each = []
-    for metrics in conditions:
-        found = of.among(metrics)
-        values = [] if found is None else [one for one in found.values if one is not None]
-        if found is None or len(values) < len(found.values):
-            return None
-        each.append(values)
-    return [statistics.fmean(of_seed) for of_seed in zip(*each, strict=True)]
+    values = each_seed(of, conditions)
+    return [one for one in values if one is not None] if values and None not in values else None
+
+
+def is_open(goal: Objective, conditions: Sequence[Sequence[Metric]]) -> bool:
+    """Whether a minimised quantity is only a lower bound: messages are unfinished."""
+    found = (goal.of.among(metrics) for metrics in conditions)
+    return not goal.maximise and any(one is not None and one.is_lower_bound for one in found)
 
 
 @dataclass
@@ -188,7 +200,9 @@ class Search:
             return
         state = optuna.trial.TrialState
         for trial in self.study.get_trials(states=(state.RUNNING,)):
-            self.study.enqueue_trial(trial.params)
+            # Without all its parameters, a trial is proposed anew, by the same random numbers.
+            if len(trial.params) == len(axes):
+                self.study.enqueue_trial(trial.params)
             self.study.tell(trial.number, state=state.FAIL)
         self._interrupted = len(self.study.get_trials(states=(state.WAITING,)))
 
@@ -289,7 +303,8 @@ class Search:
 
     def _rungs(self) -> Iterator[Rung]:
         """Yield what a candidate passes before it runs in full."""
-        if len(self._objectives) > 1:
+        # With constraints, the best candidates may be bad ones that violate them.
+        if len(self._objectives) > 1 or self._constraints:
             return
         if self._short.set:
             yield self._short
@@ -317,7 +332,7 @@ class Search:
         )
         kept = []
         for (trial, values), conditions in zip(asked, results, strict=True):
-            found = by_seed(goal.of, conditions)
+            found = None if is_open(goal, conditions) else by_seed(goal.of, conditions)
             if found is not None:
                 trial.set_user_attr(rung.name, found[0])
             if found is not None and middle is not None and goal.is_better(middle, found[0]):
@@ -341,6 +356,13 @@ class Search:
                 trial.set_user_attr("why", why)
                 self.study.tell(trial, state=TrialState.FAIL)
                 return
+        # Otherwise, the fewer messages a candidate completes, the better it would be.
+        if not self._is_default(trial):
+            for goal in self._objectives:
+                if is_open(goal, conditions):
+                    trial.set_user_attr("why", f"{goal.of}: a lower bound: messages are unfinished")
+                    self.study.tell(trial, state=TrialState.FAIL)
+                    return
         means = [statistics.fmean(one) for one in bounded if one is not None]
         self._note(means)
         trial.set_user_attr("constraints", means)
@@ -410,19 +432,22 @@ def storage(folder: str | None) -> Any:
 
 
 @without_warnings()
-def planned(bench: Bench, protocol: str, values: Mapping[str, Any]) -> Plan:
-    """Return the plan with a protocol and these parameters."""
-    return load(bench.given, set=bench.changes(protocol, values))
+def planned(
+    bench: Bench, protocol: str, values: Mapping[str, Any], more: Sequence[str] = ()
+) -> Plan:
+    """Return the plan with a protocol, these parameters, and more changes."""
+    return load(bench.given, set=[*bench.changes(protocol, values), *more])
 
 
 def portable(
-    bench: Bench, protocol: str, values: Mapping[str, Any]
+    bench: Bench, protocol: str, values: Mapping[str, Any], folder: str
 ) -> tuple[str, list[tuple[str, File]]]:
     """Return the scenario with a protocol and these parameters, as TOML, and its files.
 
-    The scenario names its files by new names, which are relative to its folder.
+    The scenario names its files by new names, which are in `folder` beside it.
     """
-    return _native.portable(scenario(bench.given), changes(bench.changes(protocol, values)))
+    own = changes(bench.changes(protocol, values))
+    return _native.portable(scenario(bench.given), own, folder)
 
 
 def missing_packages() -> RunError:

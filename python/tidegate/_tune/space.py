@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate import _native
@@ -99,15 +99,28 @@ def _axis(one: Parameter, given: tuple[Any, Any] | None, option: str) -> Axis | 
                 f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a smaller and a "
                 "larger value in one unit"
             )
-        is_inside = start is not None and start[1] == unit
-        default = min(max(start[0], low), high) if start and is_inside else low
+        least, most = _limit(one.min, unit, -math.inf), _limit(one.max, unit, math.inf)
+        if low < least or high > most:
+            raise UsageError(
+                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a range within "
+                f"{one.min} and {one.max}"
+            )
+        if start is not None and (start[1] != unit or not low <= start[0] <= high):
+            raise UsageError(
+                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a range that "
+                f"includes {one.default}, the value of the scenario: it is the first candidate"
+            )
+        default = low if start is None else start[0]
     elif start is not None and start[0] > 0:
         default, unit = start
         low = max(_limit(one.min, unit, 0.0), default / AROUND)
         high = min(_limit(one.max, unit, math.inf), default * AROUND)
     else:
         return None
-    return Axis(one.name, low, high, default, unit, one.kind == "integer") if low < high else None
+    is_whole = one.kind == "integer"
+    if is_whole and math.isfinite(high):
+        low, high = math.ceil(low), math.floor(high)
+    return Axis(one.name, low, high, default, unit, is_whole) if low < high else None
 
 
 def axes(
@@ -115,13 +128,18 @@ def axes(
     catalog: Iterable[Protocol],
     named: Iterable[str] | None,
     ranges: Mapping[str, tuple[Any, Any]],
+    present: Mapping[str, Any],
 ) -> list[Axis]:
     """Return the axes of a protocol: its own numeric parameters, or the `named` ones of any kind.
 
-    Names and the keys of `ranges` are `protocol.parameter`.
+    Names and the keys of `ranges` are `protocol.parameter`. `present` has the values of the
+    scenario, which replace the defaults of the catalog.
     """
     uses = Counter(one.name for other in catalog for one in other.parameters)
-    own = {one.name: one for one in protocol.parameters}
+    own = {
+        one.name: replace(one, default=present.get(one.name, one.default))
+        for one in protocol.parameters
+    }
     wanted = {
         name.partition(".")[2]
         for name in [*(named or ()), *ranges]
