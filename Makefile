@@ -48,21 +48,23 @@ demo:
 # The packages that cargo selects; empty: the default members. Cargo unites the features of all that
 # it selects, so `.ci/run` selects the same in all phases: then each crate is compiled once for all.
 SELECT :=
+# `.ci/run` also compiles tests with it that run later.
+CARGO_TEST := cargo test
 
 test: lint
-	cargo test --no-fail-fast $(SELECT)
+	$(CARGO_TEST) --no-fail-fast $(SELECT)
 
 # Needs mpirun, mpicc and libclang.
 test-mpi:
 	cargo clippy --features tidegate-cli/mpi --all-targets $(SELECT) -- -D warnings
-	TIDEGATE_MPI=required cargo test --features tidegate-cli/mpi $(or $(SELECT),-p tidegate-cli) \
+	TIDEGATE_MPI=required $(CARGO_TEST) --features tidegate-cli/mpi $(or $(SELECT),-p tidegate-cli) \
 	  --test main mpi::
 
 # Needs clang, libelf and zlib with headers, and pkg-config. As root on a kernel with BPF, programs
 # are loaded; elsewhere these tests report that they are skipped.
 test-kernel:
 	cargo clippy -p tidegate-kernel --features kernel --all-targets -- -D warnings
-	cargo test -p tidegate-kernel --features kernel -- --show-output
+	$(CARGO_TEST) -p tidegate-kernel --features kernel -- --show-output
 
 # Builds the command line again, with the feature.
 test-kernel-command:
