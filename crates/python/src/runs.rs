@@ -46,8 +46,8 @@ pub(crate) fn load(
     json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
 }
 
-/// Loads a scenario; returns it as TOML with names of files in `folder`, beside it, and the new name
-/// and the original of each file.
+/// Loads a scenario; returns it as TOML with names of files in `folder`, beside it, and the new
+/// name and the original of each file.
 #[pyfunction]
 pub(crate) fn portable(
     py: Python<'_>,

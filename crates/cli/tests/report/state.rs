@@ -301,7 +301,10 @@ fn plots_show_lines_without_values_and_name_marks() {
     browser.open(&page_of(&place, &[plot]), "screen", "light");
     let texts = browser.ask(TEXTS, "");
     assert_eq!(texts["legend"], json!(["Tide", "SIRD: no value", "source (C1)"]));
-    assert_eq!(texts["names"], json!([["above: control-", "and-unscheduled"], ["b, 5 µs"]]));
+    // The widths of the installed fonts decide after which hyphen.
+    let breaks = [["above: control-", "and-unscheduled"], ["above: control-and-", "unscheduled"]];
+    let shown = breaks.map(|lines| json!([lines, ["b, 5 µs"]]));
+    assert!(shown.contains(&texts["names"]), "{}", texts["names"]);
     assert_eq!(texts["turned"], 0, "two names fit");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let saved = browser.ask(SAVE, "CSV");

@@ -197,7 +197,7 @@ fn deliver(host: &mut Tide, now: Time, data: Data, delay: Span) {
 
 /// Packets 0 and 1 need no credit.
 #[test]
-fn only_scheduled_data_restarts_the_time_of_the_next_credit() {
+fn only_returned_scheduled_data_delays_credit() {
     let mut host = Tide::new(&TideParams::default(), &context(0));
     let arrivals = [(1, 2, 1), (2, 2, 1), (3, 0, 1), (4, 3, 4), (5, 3, 4), (6, 1, 4)];
     for (us, packet, restarted_us) in arrivals {
