@@ -120,8 +120,8 @@ def tune(
     searched = list(range(1, whole("--seeds", seeds, 1, 1000) + 1))
     if short_runs is not None:
         whole("--short-runs", short_runs, 2, 1000)
-        if len(wanted) > 1 or bounds:
-            raise UsageError("--short-runs: needs one objective and no constraint")
+        if len(wanted) > 1:
+            raise UsageError("--short-runs: needs a single objective")
     whole("--final-seeds", final_seeds, 2, 1000)
     whole("--search-seed", search_seed, 0, 2**32 - 1)
     threading(threads)

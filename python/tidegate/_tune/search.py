@@ -303,8 +303,7 @@ class Search:
 
     def _rungs(self) -> Iterator[Rung]:
         """Yield what a candidate passes before it runs in full."""
-        # With constraints, the best candidates may be bad ones that violate them.
-        if len(self._objectives) > 1 or self._constraints:
+        if len(self._objectives) > 1:
             return
         if self._short.set:
             yield self._short
@@ -312,11 +311,19 @@ class Search:
             yield self._first
 
     def _known(self, rung: Rung) -> list[float]:
-        """Return the values of complete trials at a rung."""
+        """Return the values at a rung of the complete trials that meet the constraints.
+
+        Others may be better because they violate a constraint.
+        """
         from optuna.trial import TrialState
 
         complete = self.study.get_trials(states=(TrialState.COMPLETE,))
-        return [one.user_attrs[rung.name] for one in complete if rung.name in one.user_attrs]
+        return [
+            one.user_attrs[rung.name]
+            for one in complete
+            if rung.name in one.user_attrs
+            and (not self._constraints or all(excess <= 0 for excess in self._excess(one)))
+        ]
 
     def _promising(
         self, asked: list[tuple[Trial, dict[str, Any]]], rung: Rung
