@@ -268,9 +268,9 @@ fn drops_in_a_short_pipe(name: &str, fabric: &Fabric, backward: u64) {
     let (seen, losses) = (network.seen(), lab.counter("losses") - before);
     println!("{seen:?}, {losses} losses, {} timeouts", lab.counter("timeouts"));
     assert!(seen.dropped > 0 && losses > 0, "{seen:?}, {losses} losses");
-    // 0.20 to 0.63 are dropped, by the control and the timing of the machine; 0.95 if losses do not
-    // reduce the window.
-    assert!(seen.dropped * (SEGMENT as u64) < seen.bytes * 3 / 4, "{seen:?}");
+    // 0.20 to 0.63 are dropped, by the control and the timing of the machine, and 0.76 beside the
+    // Python tests; 0.95 if losses do not reduce the window.
+    assert!(seen.dropped * (SEGMENT as u64) < seen.bytes * 17 / 20, "{seen:?}");
 }
 
 #[test]
