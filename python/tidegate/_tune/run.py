@@ -181,7 +181,7 @@ def tune(
                 searches = begun(storage(str(folder / files.JOURNAL)))
             except Exception as why:  # Optuna has no error of its own for a damaged journal.
                 raise OutputError(
-                    f"--out: {folder / files.JOURNAL}: {why}: add --force to search anew"
+                    f"--out: {folder / files.JOURNAL}: {why}: add --force to start again"
                 ) from why
         best: dict[str, float] = {}
         for search in searches:
@@ -206,7 +206,7 @@ def tune(
             except (OSError, json.JSONDecodeError, UnicodeDecodeError) as why:
                 # Files of the search that are damaged, or cannot be read or written.
                 raise OutputError(
-                    f"--out: {folder}: {why}: add --force to search anew, or choose another folder"
+                    f"--out: {folder}: {why}: add --force to start again, or choose another folder"
                 ) from why
         answer = replace(answer, folder=folder)
     warn(answer.warnings)

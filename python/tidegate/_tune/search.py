@@ -200,7 +200,7 @@ class Search:
             return
         state = optuna.trial.TrialState
         for trial in self.study.get_trials(states=(state.RUNNING,)):
-            # Without all its parameters, a trial is proposed anew, by the same random numbers.
+            # Without all its parameters, a trial is proposed again, by the same random numbers.
             if len(trial.params) == len(axes):
                 self.study.enqueue_trial(trial.params)
             self.study.tell(trial.number, state=state.FAIL)
