@@ -505,6 +505,46 @@ def test_wrong_searches_are_refused(tmp_path):
         tidegate.tune(SCENARIO, "swfit", "min drops", budget=4)
 
 
+def test_errors_name_the_option_of_the_user(tmp_path):
+    def tune(**more):
+        options = {"budget": 4, "params": ["swift.base_target"], "final_seeds": 2, **more}
+        goal = "min slowdown_p99 of small"
+        return tidegate.tune(SCENARIO, "swift", goal, cache=tmp_path, **options)
+
+    load = "traffic.0.load"
+    for more, option, words in [
+        ({"over": {"traffic.0.lod": [0.5]}}, "--over traffic.0.lod=0.5: ", "unknown key"),
+        ({"over": {load: [0.5, 70.0]}}, "--over traffic.0.load=70.0: ", "expected a number from"),
+        ({"over": {load: [math.nan]}}, "--over: traffic.0.load[0]: ", "found nan"),
+        ({"over": {load: 0.5}}, "--over: traffic.0.load: ", "found 0.5, expected a list"),
+        ({"over": {load: "0.5"}}, "--over: traffic.0.load: ", "found '0.5', expected a list"),
+        ({"over": {load: [0.5], "traffic.small.load": [1]}}, "--over traffic.small.load=1: ", load),
+        ({"over": {"seed": [1, 2]}}, "--over: ", "found the key seed, expected --seeds"),
+        ({"over": {"transport.protocol": ["swift"]}}, "--over ", '"--protocols" changes too'),
+        ({"over": {"faults.failure": ["each-link"]}}, "--over: ", "expected failures by name"),
+        ({"over": {load: [0.5]}, "set": {load: 0.3}}, "--over ", '"--set traffic.0.load=0.3" ch'),
+        ({"ranges": {"swift.nope": (1, 2)}}, "--range: swift.nope: ", "unknown parameter"),
+        ({"ranges": {"swift.beta": (2, 1)}}, "--range: swift.beta: ", "found 2..1, expected a"),
+    ]:
+        with pytest.raises((tidegate.ScenarioError, tidegate.UsageError)) as why:
+            tune(**more)
+        assert str(why.value).startswith(option) and words in str(why.value)
+    # A value of `--set` is the default of the search.
+    default = tune(set={"transport.params.base_target": "30us"}).best.defaults
+    assert default == {"base_target": "30us"}
+
+
+def test_curves_omit_invalid_scenarios(tmp_path):
+    bench = Bench(SCENARIO, [], {}, None, tmp_path, None, False)
+    axis = space.Axis("largest_credit", 20, 736, 92, "", whole=True)
+    search = SimpleNamespace(protocol="expresspass", axes=[axis])
+    tuned = Candidate("expresspass", {"largest_credit": 92}, {"largest_credit": 92})
+    goal = goals.objective("min slowdown_p99 of small")
+    curves = answer._curves(bench, search, tuned, {"largest_credit": 1.0}, goal, [1])
+    # The protocol needs at least its smallest credit of 84, and a burst of at least one credit.
+    assert [at for at, _ in curves["largest_credit"]] == [92]
+
+
 def test_the_command_prints_the_study(tmp_path):
     (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(SCENARIO)))
     command = Path(sys.executable).with_name("tidegate")

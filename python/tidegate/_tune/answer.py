@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tidegate._tune.search import (
     planned,
 )
 from tidegate._tune.space import Axis
+from tidegate.errors import ScenarioError
 from tidegate.results import Metric
 
 FINALISTS = 3
@@ -322,8 +324,13 @@ def _curves(
     for axis in search.axes:
         if axis.name not in list(importance)[:CURVES]:
             continue
-        numbers = axis.around(tuned.numbers[axis.name])
-        rows = [{**tuned.values, axis.name: axis.text(number)} for number in numbers]
+        numbers, rows = [], []
+        for number in axis.around(tuned.numbers[axis.name]):
+            row = {**tuned.values, axis.name: axis.text(number)}
+            with suppress(ScenarioError):  # Parameters may exclude values of others.
+                bench.check(search.protocol, row)
+                numbers.append(number)
+                rows.append(row)
         results = bench.measured(search.protocol, rows, seeds)
         points = []
         for number, conditions in zip(numbers, results, strict=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path as Folder
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from tidegate._arguments import (
     Path,
     Scenario,
     changes,
+    plain,
     scenario,
     threading,
     whole,
@@ -24,7 +26,7 @@ from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
 from tidegate._tune.search import Bench, Search, missing_packages, planned, storage
 from tidegate._tune.space import axes
-from tidegate.errors import OutputError, UsageError
+from tidegate.errors import OutputError, ScenarioError, UsageError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -56,13 +58,33 @@ def _check_names(names: Sequence[str], params: Iterable[str], ranges: Iterable[s
 
 
 def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
-    found = {key: list(values) for key, values in (given or {}).items()}
-    for key, values in found.items():
-        twice = next((one for one in values if values.count(one) > 1), None)
-        if not values or twice is not None:
+    found = {}
+    for key, values in (given or {}).items():
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise UsageError(f"--over: {key}: found {values!r}, expected a list of values")
+        found[key] = listed = list(values)
+        twice = next((one for one in listed if listed.count(one) > 1), None)
+        if not listed or twice is not None:
             wrong = "no value" if twice is None else f"{twice} twice"
             raise UsageError(f"--over: {key}: found {wrong}, expected different values")
+        several = next((one for one in listed if str(one).startswith("each-")), None)
+        if several is not None:
+            raise UsageError(f"--over: {key}: found {several}, expected failures by name")
+        try:
+            plain(listed, key)
+        except ScenarioError as why:
+            raise UsageError(str(why).replace("scenario:", "--over:", 1)) from None
     return found
+
+
+@contextmanager
+def _options(protocol: str) -> Iterator[None]:
+    """Name the options of a search, instead of those of its sweeps, in errors."""
+    try:
+        yield
+    except ScenarioError as why:
+        text = str(why).replace(f"--set transport.protocol={protocol}", "--protocols")
+        raise ScenarioError(text.replace("--vary", "--over")) from None
 
 
 def tune(
@@ -134,7 +156,10 @@ def tune(
     known = {one.name: one for one in catalog()}
     found, hashes = {}, {}
     for name in names:
-        plan = planned(bench, name, {})
+        with _options(name):
+            plan = planned(bench, name, {})
+            if bench.over:
+                bench.check(name, {})
         hashes[name] = plan.hash
         present = plan.resolved["transport"]["params"]
         found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
@@ -143,10 +168,7 @@ def tune(
                 f"--params: {name} has no numeric parameter of its own with a range: name some of "
                 "its parameters, or leave the protocol out"
             )
-    name = planned(bench, names[0], {}).name
-    for key, values in bench.over.items():
-        for value in values:
-            planned(bench, names[0], {}, changes({key: value}))
+    title = plan.name
     for own in found.values():
         both = next((one.name for one in own if f"transport.params.{one.name}" in bench.over), None)
         if both is not None:
@@ -192,7 +214,7 @@ def tune(
             search.batch(min(width, share - search.done))
             if folder is not None:
                 files.write_so_far(folder, searches, wanted[0])
-        return answered(name, bench, searches, goal, spread)
+        return answered(title, bench, searches, goal, spread)
 
     if out is None:
         answer = study(None)

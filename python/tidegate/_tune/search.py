@@ -15,7 +15,7 @@ from tidegate import _native
 from tidegate._arguments import Path, Scenario, changes, scenario
 from tidegate._facade import load
 from tidegate._progress import without_warnings
-from tidegate._sweeps import sweep
+from tidegate._sweeps import _request, sweep
 from tidegate._tune.goals import Constraint, Objective, Quantity
 from tidegate._tune.space import Axis
 from tidegate.errors import RunError, ScenarioError, UsageError
@@ -88,6 +88,31 @@ class Bench:
         warmup, duration = (0.0 if one is None else one[0] for one in ends)
         return [f"duration={warmup + (duration - warmup) / share:.6f}us"]
 
+    @without_warnings()
+    def check(self, protocol: str, values: Mapping[str, Any]) -> None:
+        """Raise an error if a candidate is no valid scenario under every condition."""
+        vary, fixed = self._varied(protocol, [values])
+        _native.missing_runs(
+            _request(self.given, vary, (True, None, 1), fixed, 1), ((None, None), None)
+        )
+
+    def _varied(
+        self, protocol: str, candidates: Sequence[Mapping[str, Any]]
+    ) -> tuple[dict[str, list[Any]], list[str]]:
+        """Return the varied keys of a sweep over candidates and conditions, and its overrides."""
+        conditions = itertools.product(*self.over.values())
+        rows = list(itertools.product(candidates, conditions))
+        vary = {
+            f"transport.params.{name}": [one[name] for one, _ in rows] for name in candidates[0]
+        }
+        # Values of `--set` are the defaults, which candidates replace.
+        fixed = [one for one in self.set if one.partition("=")[0].strip() not in vary]
+        for i, key in enumerate(self.over):
+            vary[key] = [condition[i] for _, condition in rows]
+        if not vary:  # A sweep varies at least one key.
+            return {"transport.protocol": [protocol]}, fixed
+        return vary, [*fixed, f"transport.protocol={protocol}"]
+
     def _run(
         self,
         protocol: str,
@@ -96,22 +121,12 @@ class Bench:
         set: Sequence[str],
     ) -> list[list[Sequence[Metric]]]:
         """Run different candidates."""
-        conditions = list(itertools.product(*self.over.values()))
-        rows = [(one, condition) for one in candidates for condition in conditions]
-        names = list(candidates[0])
-        vary: dict[str, list[Any]] = {
-            f"transport.params.{name}": [one[name] for one, _ in rows] for name in names
-        }
-        for i, key in enumerate(self.over):
-            vary[key] = [condition[i] for _, condition in rows]
-        fixed = [*self.changes(protocol, {}), *set]
-        if not vary:  # A sweep varies at least one key.
-            vary, fixed = {"transport.protocol": [protocol]}, [*self.set, *set]
+        vary, fixed = self._varied(protocol, candidates)
         done = sweep(
             self.given,
             vary,
             zip=True,
-            set=fixed,
+            set=[*fixed, *set],
             seeds=seeds,
             threads=self.threads,
             cache=self.cache,
@@ -119,8 +134,8 @@ class Bench:
             progress=self.progress,
         )
         points = [point.metrics for point in done.points]
-        size = len(conditions)
-        return [list(points[i : i + size]) for i in range(0, len(rows), size)]
+        size = len(points) // len(candidates)
+        return [list(points[i : i + size]) for i in range(0, len(points), size)]
 
 
 def each_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float | None]:
@@ -272,7 +287,7 @@ class Search:
             trial = self.study.ask()
             values = {one.name: one.text(self._suggested(trial, one)) for one in self.axes}
             try:
-                planned(self._bench, self.protocol, values)
+                self._bench.check(self.protocol, values)
             except ScenarioError as why:
                 trial.set_user_attr("why", str(why))
                 self.study.tell(trial, state=TrialState.FAIL)
@@ -439,11 +454,9 @@ def storage(folder: str | None) -> Any:
 
 
 @without_warnings()
-def planned(
-    bench: Bench, protocol: str, values: Mapping[str, Any], more: Sequence[str] = ()
-) -> Plan:
-    """Return the plan with a protocol, these parameters, and more changes."""
-    return load(bench.given, set=[*bench.changes(protocol, values), *more])
+def planned(bench: Bench, protocol: str, values: Mapping[str, Any]) -> Plan:
+    """Return the plan with a protocol and these parameters."""
+    return load(bench.given, set=bench.changes(protocol, values))
 
 
 def portable(

@@ -65,12 +65,12 @@ class Axis:
         return sorted({value, *(float(round(one)) if self.whole else one for one in near)})
 
 
-def _number(one: Parameter, value: Any, option: str) -> tuple[float, str]:
+def _number(one: Parameter, value: Any, place: str) -> tuple[float, str]:
     """Convert a value of a parameter to a number and its unit."""
     found = _native.magnitude(str(value))
     if found is None:
         expected = one.unit or "a number"
-        raise UsageError(f"{option}: {one.name}: found {value!r}, expected {expected}")
+        raise UsageError(f"{place}: found {value!r}, expected {expected}")
     return found
 
 
@@ -80,11 +80,11 @@ def _limit(value: float | str | None, unit: str, missing: float) -> float:
     return found[0] if found is not None and found[1] == unit else missing
 
 
-def _axis(one: Parameter, given: tuple[Any, Any] | None, option: str) -> Axis | None:
+def _axis(one: Parameter, given: tuple[Any, Any] | None, place: str) -> Axis | None:
     """Return the axis of a parameter; `None` if it has no range around its default."""
     choices = (False, True) if one.kind == "flag" else one.choices
     if choices and given is not None:
-        raise UsageError(f"{option}: {one.name}: has choices and no range: name it with --params")
+        raise UsageError(f"{place}: has choices and no range: name it with --params")
     if choices:
         of = choices.index(one.default)
         return Axis(one.name, 0, len(choices) - 1, of, "", whole=True, choices=choices)
@@ -93,21 +93,21 @@ def _axis(one: Parameter, given: tuple[Any, Any] | None, option: str) -> Axis | 
     # `None` if the default is a word, such as `fabric`.
     start = _native.magnitude(str(one.default))
     if given is not None:
-        (low, unit), (high, other) = (_number(one, end, option) for end in given)
+        (low, unit), (high, other) = (_number(one, end, place) for end in given)
         if unit != other or not low < high:
             raise UsageError(
-                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a smaller and a "
+                f"{place}: found {given[0]}..{given[1]}, expected a smaller and a "
                 "larger value in one unit"
             )
         least, most = _limit(one.min, unit, -math.inf), _limit(one.max, unit, math.inf)
         if low < least or high > most:
             raise UsageError(
-                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a range within "
+                f"{place}: found {given[0]}..{given[1]}, expected a range within "
                 f"{one.min} and {one.max}"
             )
         if start is not None and (start[1] != unit or not low <= start[0] <= high):
             raise UsageError(
-                f"{option}: {one.name}: found {given[0]}..{given[1]}, expected a range that "
+                f"{place}: found {given[0]}..{given[1]}, expected a range that "
                 f"includes {one.default}, the value of the scenario: it is the first candidate"
             )
         default = low if start is None else start[0]
@@ -147,10 +147,9 @@ def axes(
     }
     unknown = sorted(wanted - own.keys())
     if unknown:
-        raise UsageError(
-            f"--params: {protocol.name}.{unknown[0]}: unknown parameter; expected one of "
-            f"{', '.join(own)}"
-        )
+        name = f"{protocol.name}.{unknown[0]}"
+        option = "--range" if name in ranges else "--params"
+        raise UsageError(f"{option}: {name}: unknown parameter; expected one of {', '.join(own)}")
     chosen = [
         one
         for one in own.values()
@@ -159,13 +158,13 @@ def axes(
     ]
     found = []
     for one in chosen:
-        axis = _axis(one, ranges.get(f"{protocol.name}.{one.name}"), "--range")
+        name = f"{protocol.name}.{one.name}"
+        axis = _axis(one, ranges.get(name), f"--range: {name}")
         if axis is not None:
             found.append(axis)
         elif one.name in wanted:
             raise UsageError(
-                f"--params: {protocol.name}.{one.name}: it has no range around its default "
-                f"{one.default}: add --range {protocol.name}.{one.name}=LOW..HIGH, or choose "
-                "another parameter"
+                f"--params: {name}: it has no range around its default {one.default}: add "
+                f"--range {name}=LOW..HIGH, or choose another parameter"
             )
     return found
