@@ -534,6 +534,22 @@ def test_errors_name_the_option_of_the_user(tmp_path):
     assert default == {"base_target": "30us"}
 
 
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_protocol_without_parameters_takes_part(tmp_path, alone):
+    out, protocols = tmp_path / "out", ["ndp"] if alone else ["ndp", "swift"]
+    options = {"params": None, "budget": 8, "cache": tmp_path / "cache"}
+    bounds = ["goodput of small >= 0.1 best"]
+    study = small(out, protocols=protocols, subject_to=bounds, **options)
+    assert [one.number for one in study.candidates if one.protocol == "ndp"] == [0]
+    assert len(study.candidates) == (1 if alone else 5)
+    own = next(one for one in study.protocols if one.protocol == "ndp")
+    assert own.values == own.defaults == {} and own.default == own.tuned
+    assert not math.isnan(own.default.mean) and own.meets_constraints
+    assert "Only with defaults, without parameters to search: ndp." in repr(study)
+    assert "it has no parameters to search" in (out / "ndp.toml").read_text()
+    assert tidegate.load(out / "ndp.toml").resolved["transport"]["protocol"] == "ndp"
+
+
 def test_curves_omit_invalid_scenarios(tmp_path):
     bench = Bench(SCENARIO, [], {}, None, tmp_path, None, False)
     axis = space.Axis("largest_credit", 20, 736, 92, "", whole=True)

@@ -158,6 +158,12 @@ class Study:
         """The protocol with the best answer."""
         return self.protocols[0]
 
+    def why_default(self, one: Tuned) -> str:
+        """Explain why the defaults of a protocol are recommended."""
+        if not self.axes[one.protocol]:
+            return "it has no parameters to search"
+        return "no candidate is shown to be better on these seeds"
+
     def __repr__(self) -> str:
         """Return the table of protocols and the parameters of the best."""
         rows = [("protocol", "default", "tuned", "difference", "gain kept", "worse than the best")]
@@ -177,6 +183,9 @@ class Study:
         ]
         if self.constraints:
             notes.append(f"Subject to {', '.join(self.constraints)}.")
+        fixed = [name for name, axes in self.axes.items() if not axes]
+        if fixed:
+            notes.append(f"Only with defaults, without parameters to search: {', '.join(fixed)}.")
         notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
         best = self.best
         if not best.meets_constraints:
@@ -184,10 +193,7 @@ class Study:
         elif best.is_improved:
             notes.append(f"Best: {best.protocol} with {listed(best.values)}.")
         else:
-            notes.append(
-                f"Best: {best.protocol} with its defaults: no candidate is shown to be better on "
-                "these seeds."
-            )
+            notes.append(f"Best: {best.protocol} with its defaults: {self.why_default(best)}.")
         for name, share in list(best.importance.items())[:CURVES]:
             notes.append(f"  {100 * share:3.0f} % of the variation: {name}")
         if self.front:
@@ -204,7 +210,7 @@ class Study:
             else:
                 values = [f"{mean:.4g}" for mean in one.searched]
                 seeds = "search seeds"
-            rows.append((one.protocol, *values, seeds, listed(one.values)))
+            rows.append((one.protocol, *values, seeds, listed(one.values) or "defaults"))
         return _aligned(rows)
 
 
@@ -359,7 +365,7 @@ def _measured(
     """Measure the finalists of a search, the defaults first."""
     objectives, constraints = goals
     finalists = _finalists(search, objectives)
-    if len(finalists) == 1:
+    if len(finalists) == 1 and not constraints:
         return [_Finalist(finalists[0], None, ())]
     results = bench.measured(search.protocol, [one.values for one in finalists], seeds)
     found = []

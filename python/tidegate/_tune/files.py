@@ -162,7 +162,7 @@ def _head(study: Study, one: Tuned) -> str:
     if one.is_improved:
         what, values = "tuned parameters", f"{one.tuned}, with the defaults {one.default}"
     else:
-        what = "its defaults: no candidate is shown to be better"
+        what = f"its defaults: {study.why_default(one)}"
         values = f"{one.default}, with the best candidate {one.tuned}"
     lines = [
         f"# {study.name}: {one.protocol} with {what}.",

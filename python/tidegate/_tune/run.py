@@ -125,7 +125,8 @@ def tune(
 
     `params` (`"poseidon.p"`) selects parameters, and `ranges` (`{"poseidon.p": ("10us", "80us")}`)
     sets their ranges; by default, the protocol's own numeric parameters vary by a factor of 8
-    around their defaults. With `out`, an interrupted search is continued by the same call.
+    around their defaults. A protocol without any takes part with its defaults. With `out`, an
+    interrupted search is continued by the same call.
     """
     try:
         import optuna  # noqa: F401
@@ -163,11 +164,6 @@ def tune(
         hashes[name] = plan.hash
         present = plan.resolved["transport"]["params"]
         found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
-        if not found[name]:
-            raise UsageError(
-                f"--params: {name} has no numeric parameter of its own with a range: name some of "
-                "its parameters, or leave the protocol out"
-            )
     title = plan.name
     for own in found.values():
         both = next((one.name for one in own if f"transport.params.{one.name}" in bench.over), None)
@@ -210,8 +206,13 @@ def tune(
             search.best = best
             search.remember()
         share, width = budget // len(names), threads or os.cpu_count() or 1
-        while (search := min(searches, key=lambda one: one.order)).done < share:
-            search.batch(min(width, share - search.done))
+
+        def left(one: Search) -> int:
+            return (share if one.axes else 1) - one.done
+
+        while unfinished := [one for one in searches if left(one) > 0]:
+            search = min(unfinished, key=lambda one: one.order)
+            search.batch(min(width, left(search)))
             if folder is not None:
                 files.write_so_far(folder, searches, wanted[0])
         return answered(title, bench, searches, goal, spread)
