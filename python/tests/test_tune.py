@@ -550,6 +550,24 @@ def test_a_protocol_without_parameters_takes_part(tmp_path, alone):
     assert tidegate.load(out / "ndp.toml").resolved["transport"]["protocol"] == "ndp"
 
 
+def test_all_protocols_that_can_run_take_part(tmp_path):
+    options = {"threads": 2, "final_seeds": 2, "cache": tmp_path}
+    goal, known = "min fct_mean of small", [one.name for one in tidegate.protocols()]
+    ranges = {"swift.base_target": ("20us", "40us")}
+    with pytest.warns(tidegate.TidegateWarning, match=r"^skipped retcp: .*circuits") as raised:
+        study = tidegate.tune(SCENARIO, "all", goal, params=[], ranges=ranges, **options)
+    assert raised[0].filename == __file__
+    assert list(study.axes) == [name for name in known if name != "retcp"]
+    tried = [one.protocol for one in study.candidates]
+    assert tried.count("swift") == 100 // (len(known) - 1) and tried.count("tide") == 1
+    with pytest.raises(tidegate.ScenarioError, match=r"--set duration=x: duration: found x"):
+        tidegate.tune(SCENARIO, "all", goal, set=["duration=x"], **options)
+    with pytest.raises(tidegate.UsageError, match=r"`all` cannot be combined"):
+        tidegate.tune(SCENARIO, "swift,all", goal, **options)
+    with pytest.raises(tidegate.ScenarioError, match=r'^--protocols: .*swfit, .*"dcqcn", "dctcp"'):
+        tidegate.tune(SCENARIO, "swfit", goal, **options)
+
+
 def test_curves_omit_invalid_scenarios(tmp_path):
     bench = Bench(SCENARIO, [], {}, None, tmp_path, None, False)
     axis = space.Axis("largest_credit", 20, 736, 92, "", whole=True)

@@ -16,7 +16,8 @@ pub(crate) struct Tune {
     /// Scenario file (TOML)
     #[arg(value_name = "SCENARIO")]
     path: PathBuf,
-    /// Protocols, separated by commas; each gets the same share of the budget
+    /// Protocols, separated by commas, or `all` for every protocol that can run the scenario; each
+    /// gets the same share of the budget
     #[arg(
         long, value_name = "A,B,…", value_delimiter = ',', required = true,
         value_parser = name

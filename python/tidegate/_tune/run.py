@@ -20,8 +20,9 @@ from tidegate._arguments import (
     threading,
     whole,
 )
+from tidegate._facade import load
 from tidegate._facade import protocols as catalog
-from tidegate._progress import warn
+from tidegate._progress import warn, without_warnings
 from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
 from tidegate._tune.search import Bench, Search, missing_packages, planned, storage
@@ -87,6 +88,22 @@ def _options(protocol: str) -> Iterator[None]:
         raise ScenarioError(text.replace("--vary", "--over")) from None
 
 
+@without_warnings()
+def _supported(bench: Bench, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the protocols that can run the scenario, and warnings that name the others."""
+    load(bench.given, set=bench.set)  # An invalid scenario is an error.
+    found, refused = [], []
+    for name in names:
+        try:
+            planned(bench, name, {})
+        except ScenarioError as why:
+            text = str(why).removeprefix(f"--set transport.protocol={name}: ")
+            refused.append(f"skipped {name}: {text}")
+        else:
+            found.append(name)
+    return found, refused
+
+
 def tune(
     given: Scenario,
     protocols: str | Iterable[str],
@@ -111,6 +128,8 @@ def tune(
 ) -> Study:
     """Search for the parameters of protocols that are best on a scenario, like `tidegate tune`.
 
+    The protocols are names, or `"all"` for every protocol that can run the scenario.
+
     The objective is `"min METRIC"` or `"max METRIC"`, with `" of LABEL"` for one label; with
     several objectives, the study has a Pareto front. `subject_to` bounds metrics:
     `"goodput >= 0.95 best"` or `"drops <= 0"`.
@@ -133,7 +152,14 @@ def tune(
         import scipy  # noqa: F401
     except ImportError:
         raise missing_packages() from None
+    known = {one.name: one for one in catalog()}
+    bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
     names = _listed(protocols)
+    if names == ["all"]:
+        names, refused = _supported(bench, known)
+        warn(refused)
+    elif "all" in names:
+        raise UsageError("--protocols: `all` cannot be combined with other names")
     wanted = [goals.objective(text) for text in _texts(objective)]
     bounds = [goals.constraint(text) for text in _texts(subject_to)]
     if not names or not wanted:
@@ -152,9 +178,7 @@ def tune(
         raise UsageError("--force: replaces output files, but this search writes none: name --out")
     selected = None if params is None else _listed(params)
     _check_names(names, selected or [], ranges or {})
-    bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
     short = [] if short_runs is None else bench.short(short_runs)
-    known = {one.name: one for one in catalog()}
     found, hashes = {}, {}
     for name in names:
         with _options(name):
