@@ -1,4 +1,5 @@
 import csv
+import fcntl
 import json
 import math
 import shutil
@@ -352,8 +353,13 @@ def test_a_folder_belongs_to_one_search(tmp_path):
         with pytest.raises(tidegate.UsageError, match="files of something else"):
             small(other, cache=cache, force=force, **options)
     assert (other / "swift.toml").read_text() == "mine"
-    with files.locked(out), pytest.raises(tidegate.UsageError, match="another search"):
-        small(out, cache=cache, force=True, **options)
+    # A search that opened the file before it was locked excludes others as well.
+    with (out / files.LOCK).open("w") as opened:
+        with files.locked(out), pytest.raises(tidegate.UsageError, match="another search"):
+            small(out, cache=cache, force=True, **options)
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with pytest.raises(tidegate.UsageError, match="another search"):
+            small(out, cache=cache, force=True, **options)
     # A changed scenario is no continuation.
     (out / "tune.json").unlink()
     with pytest.raises(tidegate.UsageError, match="another state of the scenario"):

@@ -63,10 +63,8 @@ def locked(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise UsageError(f"--out: another search writes to {folder}") from None
-        try:
-            yield
-        finally:
-            (folder / LOCK).unlink(missing_ok=True)
+        # The file stays: a search that has opened it already would lock a removed file.
+        yield
 
 
 def begin(folder: Path, settings: dict[str, Any], force: bool) -> None:
