@@ -360,6 +360,10 @@ def test_a_folder_belongs_to_one_search(tmp_path):
         fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with pytest.raises(tidegate.UsageError, match="another search"):
             small(out, cache=cache, force=True, **options)
+    # A refused search makes no runs.
+    with pytest.raises(tidegate.UsageError, match="already holds the results"):
+        small(out, cache=tmp_path / "unused", **again)
+    assert not (tmp_path / "unused").exists()
     # A changed scenario is no continuation.
     (out / "tune.json").unlink()
     with pytest.raises(tidegate.UsageError, match="another state of the scenario"):
@@ -491,7 +495,7 @@ def test_wrong_searches_are_refused(tmp_path):
         ("min slowdown_p99", {}, "several labels have it: slowdown_p99 of large | small"),
         ("min speed", {}, "the runs lack it; they have .*drops"),
         ("min drops", {"budget": 1}, "--budget: found 1"),
-        ("min drops", {"force": True}, "--force"),
+        ("min drops", {"force": True, "out": None}, "--force"),
         ("min drops", {"ranges": {"swift.recovery": (1, 2)}}, "has choices and no range"),
         ("min drops", {"short_runs": 1}, "--short-runs: found 1"),
         (["min drops", "max goodput"], {"short_runs": 8}, "--short-runs: needs a single"),
@@ -502,13 +506,18 @@ def test_wrong_searches_are_refused(tmp_path):
         ("min fct_p99 of other", {}, "lack it for this label; labels that have it: large, small"),
     ]:
         with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):
-            tune(objective, **more)
+            tune(objective, **{"out": tmp_path / "out", **more})
+    for bound in ("speed >= 1", "fct_p99 of other <= 1"):
+        with pytest.raises(tidegate.UsageError, match="lack it"):
+            tune(subject_to=bound, out=tmp_path / "out")
     flow = {"src": "h0", "dst": "h1", "size": "1MB"}
     ended = {**SCENARIO, "until": "done", "flows": [flow]}
     with pytest.raises(tidegate.UsageError, match=r"--short-runs: .* until"):
         tidegate.tune(ended, "swift", "min drops", short_runs=8)
     with pytest.raises(tidegate.ScenarioError, match="swfit"):
-        tidegate.tune(SCENARIO, "swfit", "min drops", budget=4)
+        tidegate.tune(SCENARIO, "swfit", "min drops", budget=4, out=tmp_path / "out")
+    # The folder is created after all checks.
+    assert not (tmp_path / "out").exists()
 
 
 def test_errors_name_the_option_of_the_user(tmp_path):

@@ -6,6 +6,7 @@ import json
 import signal
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from tidegate.errors import Error, ScenarioError, TidegateWarning, UsageError
@@ -33,7 +34,9 @@ def main(text: str) -> int:
         study = tune(scenario, protocols, objective, **options)
     except KeyboardInterrupt:
         out = options["out"]
-        where = "" if out is None else f"; {out} holds the best so far, and the same call continues"
+        where = ""
+        if out is not None and Path(out).exists():
+            where = f"; {out} holds the best so far, and the same call continues"
         print(f"tidegate: interrupted{where}", file=sys.stderr)
         return 130
     except (ScenarioError, UsageError) as why:

@@ -67,27 +67,43 @@ def locked(folder: Path) -> Iterator[None]:
         yield
 
 
-def begin(folder: Path, settings: dict[str, Any], force: bool) -> None:
-    """Prepare a folder, which may hold an interrupted search with the same settings."""
-    kept = folder / SETTINGS
+def _text(settings: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    text = json.dumps({"settings": digest, **settings}, indent=2) + "\n"
-    if not kept.exists() and any(one.name != LOCK for one in folder.iterdir()):
+    return json.dumps({"settings": digest, **settings}, indent=2) + "\n"
+
+
+def check(folder: Path, settings: dict[str, Any], force: bool) -> None:
+    """Raise an error if a folder holds something else than a search that may continue."""
+    if not folder.is_dir():
+        return
+    kept = folder / SETTINGS
+    try:
+        others = [one for one in folder.iterdir() if one.name != LOCK]
+    except OSError as why:
+        raise OutputError(f"--out: {folder}: {why}") from why
+    if others and not kept.exists():
         raise UsageError(f"--out: {folder} holds files of something else: choose an empty folder")
-    if force and kept.exists():
-        _remove(folder)
+    if force:
+        return
     if (folder / RESULT).exists():
         raise UsageError(
             f"--out: {folder} already holds the results of a search: add --force to replace them, "
             "or choose another folder"
         )
-    if kept.exists() and kept.read_bytes() != text.encode():
+    if kept.exists() and kept.read_bytes() != _text(settings).encode():
         raise UsageError(
             f"--out: {folder} holds an interrupted search with other settings, or of another state "
             "of the scenario: repeat them to continue it, add --force to replace it, or choose "
             "another folder"
         )
-    write(kept, text)
+
+
+def begin(folder: Path, settings: dict[str, Any], force: bool) -> None:
+    """Prepare a folder, which may hold an interrupted search with the same settings."""
+    check(folder, settings, force)
+    if force:
+        _remove(folder)
+    write(folder / SETTINGS, _text(settings))
 
 
 def _remove(folder: Path) -> None:

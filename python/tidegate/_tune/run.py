@@ -25,7 +25,7 @@ from tidegate._facade import protocols as catalog
 from tidegate._progress import warn, without_warnings
 from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
-from tidegate._tune.search import Bench, Search, missing_packages, planned, storage
+from tidegate._tune.search import Bench, Search, lacking, missing_packages, planned, storage
 from tidegate._tune.space import axes
 from tidegate.errors import OutputError, ScenarioError, UsageError
 
@@ -206,6 +206,15 @@ def tune(
         "short_runs": short_runs,
         "search_seed": search_seed,
     }
+    if out is not None:
+        files.check(Folder(os.fspath(out)), settings, force)
+    for name, own in found.items():
+        # Before the folder is created. The search finds these runs in the cache.
+        defaults = {one.name: one.text(one.default) for one in own}
+        (conditions,) = bench.measured(name, [defaults], searched[:1])
+        why = lacking([*wanted, *bounds], conditions)
+        if why is not None:
+            raise UsageError(f"{name}: {why}")
     goal = (wanted, bounds)
     spread = (searched, final_seeds)
 

@@ -156,6 +156,17 @@ def by_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float]
     return [one for one in values if one is not None] if values and None not in values else None
 
 
+def lacking(
+    goals: Iterable[Objective | Constraint], conditions: Sequence[Sequence[Metric]]
+) -> str | None:
+    """Explain which quantity runs lack; `None` if they have all."""
+    for of in (one.of for one in goals):
+        if by_seed(of, conditions) is None:
+            without = next((one for one in conditions if of.among(one) is None), ())
+            return of.explained(without) if without else f"{of}: runs failed"
+    return None
+
+
 def is_open(goal: Objective, conditions: Sequence[Sequence[Metric]]) -> bool:
     """Whether a minimised quantity is only a lower bound: messages are unfinished."""
     found = (goal.of.among(metrics) for metrics in conditions)
@@ -367,17 +378,15 @@ class Search:
     def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
         from optuna.trial import TrialState
 
+        why = lacking([*self._objectives, *self._constraints], conditions)
+        if why is not None:
+            if self._is_default(trial):
+                raise UsageError(f"{self.protocol}: {why}")
+            trial.set_user_attr("why", why)
+            self.study.tell(trial, state=TrialState.FAIL)
+            return
         measured = [by_seed(one.of, conditions) for one in self._objectives]
         bounded = [by_seed(one.of, conditions) for one in self._constraints]
-        wanted = [one.of for one in self._objectives] + [one.of for one in self._constraints]
-        for of, found in zip(wanted, [*measured, *bounded], strict=True):
-            if found is None:
-                why = of.explained(conditions[0]) if conditions else f"{of}: the runs failed"
-                if self._is_default(trial):
-                    raise UsageError(f"{self.protocol}: {why}")
-                trial.set_user_attr("why", why)
-                self.study.tell(trial, state=TrialState.FAIL)
-                return
         # Otherwise, the fewer messages a candidate completes, the better it would be.
         if not self._is_default(trial):
             for goal in self._objectives:
