@@ -2,6 +2,7 @@ import csv
 import fcntl
 import json
 import math
+import os
 import shutil
 import signal
 import statistics
@@ -16,9 +17,10 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
-from tidegate._tune import answer, files, goals, space
+from tidegate._tune import answer, files, goals, run, space
 from tidegate._tune.answer import Interval, _chosen, _Finalist
-from tidegate._tune.search import PRUNED_FROM, Bench, Candidate
+from tidegate._tune.command import main
+from tidegate._tune.search import PRUNED_FROM, Bench, Candidate, Search, storage
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -486,6 +488,48 @@ def test_short_runs_end_bad_candidates(tmp_path):
     assert bench.short(2) == ["duration=125.000000us"]
 
 
+@pytest.mark.parametrize("text", ["min fct_p99", "max goodput"])
+@pytest.mark.parametrize("short", [[], ["duration=1ms"]])
+def test_candidates_beyond_the_median_end_early(text, short):
+    goal = goals.objective(text)
+
+    class Measured(Bench):
+        """Runs in which the objective is the parameter."""
+
+        def check(self, protocol, values):
+            pass
+
+        def measured(self, protocol, candidates, seeds, set=()):
+            calls.append((tuple(seeds), tuple(set), [one["x"] for one in candidates]))
+            return [[[metric(one["x"], len(seeds))]] for one in candidates]
+
+    def metric(value, seeds):
+        name = goal.of.metric
+        return SimpleNamespace(
+            label="", metric=name, min_bytes=None, is_lower_bound=False, values=[value] * seeds
+        )
+
+    calls, tried = [], []
+    bench = Measured(SCENARIO, [], {}, 1, False, None, False)
+    axes = [space.Axis("x", 1.0, 64.0, 8.0, "", whole=False)]
+    search = Search(bench, "swift", axes, ([goal], []), [1, 2], short, storage(None), 1)
+    for _ in range(60):
+        calls.clear()
+        complete = [one.objectives[0] for one in tried if one.state == "complete"]
+        search.batch(1)
+        tried = search.candidates()
+        (value,) = calls[0][2]
+        is_worse = len(complete) >= PRUNED_FROM and goal.is_better(
+            statistics.median(complete), value
+        )
+        assert tried[-1].state == ("pruned" if is_worse else "complete"), (value, complete)
+        if is_worse:
+            assert [call[:2] for call in calls] == [((1,), tuple(short))]
+        else:
+            assert calls[-1][:2] == ((1, 2), ())
+    assert {one.state for one in tried} == {"complete", "pruned"}
+
+
 def test_wrong_searches_are_refused(tmp_path):
     def tune(objective="min slowdown_p99 of small", **more):
         options = {"budget": 4, "params": ["swift.base_target"], "cache": tmp_path, **more}
@@ -610,8 +654,10 @@ def test_the_command_prints_the_study(tmp_path):
 
     ranged = "--range=swift.base_target=10us..50us"
     objective = ("--objective", "min slowdown_p99 of small")
-    found = tune(*objective, ranged, "--params", "swift.base_target", "--out", "tuned")
+    over = ("--over", "traffic.0.load=0.3,0.6")
+    found = tune(*objective, *over, ranged, "--params", "swift.base_target", "--out", "tuned")
     assert found.returncode == 0, found.stderr
+    assert "Mean over traffic.0.load = 0.3, 0.6." in found.stdout
     assert "swift" in found.stdout and "are in tuned" in found.stdout
     for more, words in [
         (("--objective", "slowdown_p99"), "--objective: found 'slowdown_p99'"),
@@ -620,6 +666,79 @@ def test_the_command_prints_the_study(tmp_path):
     ]:
         refused = tune(*more)
         assert refused.returncode == 2 and words in refused.stderr, refused.stderr
+
+
+@pytest.fixture
+def command(monkeypatch):
+    """Return `tidegate tune` of this process, and the arguments that `tidegate.tune` gets."""
+    given = {}
+
+    def called(why=None, **options):
+        def tune(*arguments, **named):
+            given.update(named)
+            raise why or tidegate.RunError("no search")
+
+        monkeypatch.setattr(run, "tune", tune)
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+        defaults = {"ranges": [], "over": [], "quiet": False, "json": False, "out": None}
+        named = {"scenario": "mine.toml", "protocols": ["swift"], "objective": ["min drops"]}
+        return main(json.dumps({**defaults, **named, **options})), given
+
+    return called
+
+
+def test_values_of_the_command_are_converted(command):
+    over = ["traffic.0.load=0.3,1", "faults.failure=none,spine0", "traffic.0.reply=true"]
+    status, given = command(over=over, ranges=["swift.base_target=10us..50us"])
+    assert status == 1
+    values = {key: [(type(one), one) for one in own] for key, own in given["over"].items()}
+    assert values == {
+        "traffic.0.load": [(float, 0.3), (int, 1)],
+        "faults.failure": [(str, "none"), (str, "spine0")],
+        "traffic.0.reply": [(bool, True)],
+    }
+    assert given["ranges"] == {"swift.base_target": ("10us", "50us")}
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_an_interrupt_names_the_folder_if_it_exists(command, tmp_path, capsys, exists):
+    out = str(tmp_path if exists else tmp_path / "none")
+    assert command(out=out, why=KeyboardInterrupt())[0] == 130
+    assert ("holds the best so far" in capsys.readouterr().err) == exists
+
+
+def test_an_interrupt_ends_the_imports(tmp_path):
+    # The interpreter of the search stops at an import until the signal ends it.
+    (tmp_path / "sitecustomize.py").write_text(
+        """
+import signal, sys
+
+class Stop:
+    def find_spec(self, name, *_):
+        if name == "tidegate._tune.run" and len(sys.argv) == 2 and sys.argv[0] == "-c":
+            print("importing", flush=True)
+            while True:
+                signal.pause()
+
+sys.meta_path.insert(0, Stop())
+"""
+    )
+    (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(SCENARIO)))
+    words = [Path(sys.executable).with_name("tidegate"), "tune", "mine.toml"]
+    words += ["--protocols", "swift", "--objective", "min drops", "--cache", "cache"]
+    path = os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")]))
+    begun = subprocess.Popen(
+        words,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert begun.stdout.readline() == "importing\n"
+    begun.send_signal(signal.SIGINT)
+    message = begun.communicate(timeout=60)[1]
+    assert begun.returncode == -signal.SIGINT and not message, message
 
 
 def test_an_interrupt_leaves_the_best_so_far(tmp_path):
