@@ -232,7 +232,7 @@ def test_a_search_answers_on_other_seeds_and_continues(tmp_path):
 
 
 def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
-    def tune(out):
+    def tune(out, **more):
         return tidegate.tune(
             SCENARIO,
             "poseidon",
@@ -242,6 +242,7 @@ def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
             final_seeds=2,
             cache=tmp_path / "cache",
             out=tmp_path / out,
+            **more,
         )
 
     study = tune("whole")
@@ -270,6 +271,15 @@ def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
             for other in study.front
         )
         assert one.holds == (not beaten)
+    # The scenario of each point runs as it is.
+    for at, one in enumerate(study.front, 1):
+        path = tmp_path / "whole" / f"front-{at}.toml"
+        assert one.name == path.stem and f"{path.name}  poseidon" in repr(study)
+        seeds = study.report_seeds
+        runs = [tidegate.run(path, seed=seed).summary.fct["small"] for seed in seeds]
+        p99 = statistics.fmean(run.slowdown.p99 for run in runs)
+        assert p99 == pytest.approx(one.measured[0].mean)
+        assert f"# min slowdown_p99 of small: {one.measured[0]}, on seeds that" in path.read_text()
     written = json.loads((tmp_path / "whole" / "tune.json").read_text())
     assert [one["measured"][0]["mean"] for one in written["front"]] == [
         one.measured[0].mean for one in study.front
@@ -279,6 +289,7 @@ def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
     assert not {*chosen, *study.seeds} & {*study.report_seeds} and not {*chosen} & {*study.seeds}
     page = (tmp_path / "whole" / "tune.html").read_text()
     assert "candidates of the Pareto front on 2 seeds that the search did not use" in page
+    assert all(f"{one.name}.toml" in page for one in study.front)
     # Points beyond a limit are only searched, and are named so.
     monkeypatch.setattr(answer, "FRONT", 2)
     capped = tune("capped")
@@ -286,6 +297,14 @@ def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
     assert measured == [True, *[False] * (len(study.front) - 2), True]
     assert repr(capped).count("search seeds") == measured.count(False) > 0
     assert all(one.holds is None for one in capped.front if not one.measured)
+    # Points without values on the reported seeds have scenarios, too; those of an earlier search
+    # are removed.
+    names = sorted(f"front-{at}.toml" for at in range(1, len(study.front) + 1))
+    assert sorted(one.name for one in (tmp_path / "capped").glob("front-*")) == names
+    for name in names:
+        (tmp_path / "capped" / name).rename(tmp_path / "capped" / name.replace("-", "-9"))
+    tune("capped", force=True)
+    assert sorted(one.name for one in (tmp_path / "capped").glob("front-*")) == names
 
 
 def test_the_scenario_holds_what_the_table_says(tmp_path):

@@ -117,11 +117,13 @@ class Tuned:
 class FrontPoint:
     """A candidate that no other beat in all objectives in the search.
 
-    `searched` are its means on the seeds of the search, `measured` those on the reported seeds;
-    empty if it was only searched. `holds` is whether it meets the constraints and no other measured
-    point beats it on the reported seeds, too; `None` if it was only searched.
+    Its scenario is the file of its name: `front-1.toml`. `searched` are its means on the seeds of
+    the search, `measured` those on the reported seeds; empty if it was only searched. `holds` is
+    whether it meets the constraints and no other measured point beats it on the reported seeds,
+    too; `None` if it was only searched.
     """
 
+    name: str
     protocol: str
     number: int
     values: dict[str, int | float | str]
@@ -202,7 +204,7 @@ class Study:
 
     def _front_lines(self) -> list[str]:
         """Return the table of the Pareto front."""
-        rows = [("front", *self.objectives, "seeds", "parameters")]
+        rows = [("front", "protocol", *self.objectives, "seeds", "parameters")]
         for one in self.front:
             if one.measured:
                 values = [str(interval) for interval in one.measured]
@@ -210,7 +212,8 @@ class Study:
             else:
                 values = [f"{mean:.4g}" for mean in one.searched]
                 seeds = "search seeds"
-            rows.append((one.protocol, *values, seeds, listed(one.values) or "defaults"))
+            name = one.name if self.folder is None else f"{one.name}.toml"
+            rows.append((name, one.protocol, *values, seeds, listed(one.values) or "defaults"))
         return _aligned(rows)
 
 
@@ -286,9 +289,10 @@ def _front(
     means = {key: [interval.mean for interval in one] for key, one in values.items()}
     best = _best(constraints, [*(of for one in found for of in one.bounded), *bounded.values()])
 
-    def point(one: Candidate) -> FrontPoint:
+    def point(at: int, one: Candidate) -> FrontPoint:
         key = (one.protocol, one.number)
-        plain = FrontPoint(one.protocol, one.number, one.values, tuple(one.objectives))
+        searched = tuple(one.objectives)
+        plain = FrontPoint(f"front-{at}", one.protocol, one.number, one.values, searched)
         if key not in means:
             return plain
         holds = _meets(constraints, bounded[key], best) and not any(
@@ -296,7 +300,7 @@ def _front(
         )
         return replace(plain, measured=values[key], holds=holds)
 
-    return [point(one) for one in front]
+    return [point(at, one) for at, one in enumerate(front, 1)]
 
 
 def _different(candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tidegate._tune.answer import Study, Tuned
+from tidegate._tune.answer import FrontPoint, Study, Tuned
 from tidegate._tune.goals import Objective
 from tidegate._tune.search import Bench, Candidate, Search, feasible, portable
 from tidegate.errors import OutputError, UsageError
@@ -26,6 +26,7 @@ SO_FAR = "best-so-far.json"
 TRIALS = "trials.csv"
 PAGE = "tune.html"
 LOCK = ".tidegate.lock"
+FRONT = "front-[0-9]*.toml"
 FILES = "files"
 """Folder of the files that the scenario names."""
 
@@ -113,7 +114,8 @@ def _remove(folder: Path) -> None:
     except (OSError, ValueError, KeyError):
         protocols = []
     scenarios = [f"{one}.toml" for one in protocols]
-    for name in (RESULT, JOURNAL, SO_FAR, TRIALS, PAGE, *scenarios, SETTINGS):
+    fronts = [one.name for one in folder.glob(FRONT)]
+    for name in (RESULT, JOURNAL, SO_FAR, TRIALS, PAGE, *scenarios, *fronts, SETTINGS):
         (folder / name).unlink(missing_ok=True)
     shutil.rmtree(folder / FILES, ignore_errors=True)
 
@@ -134,12 +136,20 @@ def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> N
 
 def write_study(folder: Path, study: Study, bench: Bench) -> None:
     """Write the results of a search: `tune.json` last, as it marks the others as complete."""
-    for one in study.protocols:
-        text, named = portable(bench, one.protocol, one.recommended, FILES)
-        for name, original in named:
-            with _completely(folder / name) as partial:
+    for old in folder.glob(FRONT):
+        old.unlink()
+    scenarios = [
+        (one.protocol, one.protocol, one.recommended, _head(study, one)) for one in study.protocols
+    ]
+    scenarios += [
+        (one.name, one.protocol, one.values, _front_head(study, one)) for one in study.front
+    ]
+    for name, protocol, values, head in scenarios:
+        text, named = portable(bench, protocol, values, FILES)
+        for copy, original in named:
+            with _completely(folder / copy) as partial:
                 shutil.copyfile(original, partial)
-        write(folder / f"{one.protocol}.toml", _head(study, one) + text)
+        write(folder / f"{name}.toml", head + text)
     _write_trials(folder / TRIALS, study.candidates)
     try:
         from tidegate._tune.page import page
@@ -170,7 +180,7 @@ def _without_nan(data: Any) -> Any:
 
 def _head(study: Study, one: Tuned) -> str:
     goal = study.objectives[0]
-    lines = [f"# Mean over {key} = {', '.join(each)}." for key, each in study.over.items()]
+    lines = _over(study)
     if not one.meets_constraints:
         lines.append(f"# It violates {', '.join(study.constraints)}.")
     if one.is_improved:
@@ -184,6 +194,26 @@ def _head(study: Study, one: Tuned) -> str:
         *lines,
     ]
     return "\n".join(lines) + "\n\n"
+
+
+def _front_head(study: Study, one: FrontPoint) -> str:
+    seeds = "seeds that the search did not use" if one.measured else "the seeds of the search"
+    values = one.measured or [f"{mean:.4g}" for mean in one.searched]
+    lines = [
+        f"# {study.name}: {one.name}, a point of the Pareto front, of {one.protocol}.",
+        *(
+            f"# {goal}: {value}, on {seeds}."
+            for goal, value in zip(study.objectives, values, strict=True)
+        ),
+        *_over(study),
+    ]
+    if one.holds is False:
+        lines.append("# On these seeds, another point is better or a constraint is violated.")
+    return "\n".join(lines) + "\n\n"
+
+
+def _over(study: Study) -> list[str]:
+    return [f"# Mean over {key} = {', '.join(each)}." for key, each in study.over.items()]
 
 
 def _write_trials(path: Path, candidates: Sequence[Candidate]) -> None:

@@ -106,8 +106,8 @@ def page(study: Study) -> str:
                 lambda axes: _front(axes, study, looks),
                 f"Large, with 95 % intervals: candidates of the Pareto front on "
                 f"{len(study.report_seeds)} seeds that the search did not use; hollow if another "
-                "of them is better there or a constraint is violated. Small: candidates on the "
-                "seeds of the search.",
+                "of them is better there or a constraint is violated; numbered as in the table. "
+                "Small: candidates on the seeds of the search.",
             )
         )
     if any(_multiples(one, study) for one in study.protocols):
@@ -158,6 +158,12 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
                 markersize=6,
                 markerfacecolor=color if one.holds else "white",
                 capsize=3,
+            )
+            axes.annotate(
+                one.name.removeprefix("front-"),
+                (first.mean, second.mean),
+                xytext=(4, 4),
+                textcoords="offset points",
             )
     axes.set_xlabel(study.objectives[0])
     axes.set_ylabel(study.objectives[1])

@@ -257,13 +257,12 @@ def tune(
         with files.locked(folder):
             try:
                 files.begin(folder, settings, force)
-                answer = study(folder)
+                answer = replace(study(folder), folder=folder)
                 files.write_study(folder, answer, bench)
             except (OSError, json.JSONDecodeError, UnicodeDecodeError) as why:
                 # Files of the search that are damaged, or cannot be read or written.
                 raise OutputError(
                     f"--out: {folder}: {why}: add --force to start again, or choose another folder"
                 ) from why
-        answer = replace(answer, folder=folder)
     warn(answer.warnings)
     return answer
