@@ -152,6 +152,65 @@ def test_answers_are_of_what_is_recommended():
     assert answer._difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
 
 
+@pytest.mark.parametrize(
+    ("default", "chosen", "is_improved", "meets"),
+    [
+        # Whether each meets the bound, and whether its value is a lower bound.
+        ((False, False), (True, True), False, False),
+        ((True, True), (False, False), False, True),
+        ((True, True), (True, False), True, True),
+        ((True, False), (True, True), False, True),
+        ((True, True), (True, True), False, True),
+        ((False, True), (True, False), True, True),
+        ((False, False), (True, False), True, True),
+        ((False, False), (False, False), True, False),
+    ],
+)
+def test_lower_bounds_are_not_preferred(default, chosen, is_improved, meets):
+    bound = goals.constraint("goodput >= 90")
+    own = [
+        replace(Interval.of([value, value + 1]), is_lower_bound=is_open)
+        for value, (_, is_open) in ((10.0, default), (2.0, chosen))
+    ]
+    bounded = tuple((100.0 if ok else 50.0,) for ok, _ in (default, chosen))
+    difference = Interval.of([-8.0, -8.1])
+    tuned = answer.Tuned(
+        "a", {}, {}, *own, difference, 1.0, 1.0, not chosen[1], {}, {}, bounded=bounded
+    )
+    (checked,) = answer._checked([tuned], [bound])
+    assert (checked.is_improved, checked.meets_constraints) == (is_improved, meets)
+    (text,) = warned(checked) or [""]
+    assert ("is only a lower bound" in text) == (default, chosen)[is_improved][1]
+    assert ("leave messages unfinished" in text) == (chosen[1] and not default[1])
+
+
+def test_protocols_are_in_the_order_of_their_answers():
+    def tuned(name, value, is_lower_bound=False, meets=True):
+        value = Interval(value, 1.0, is_lower_bound)
+        nothing = Interval.of([])
+        return answer.Tuned(
+            name, {}, {}, value, value, nothing, 0, None, False, {}, {}, meets_constraints=meets
+        )
+
+    found = [
+        tuned("violates", 1.0, meets=False),
+        tuned("failed", math.nan),
+        tuned("bound", 2.0, is_lower_bound=True),
+        tuned("slow", 4.0),
+        tuned("fast", 3.0),
+    ]
+    for text, first in [("min fct_p99", ["fast", "slow"]), ("max fct_p99", ["slow", "fast"])]:
+        names = [one.protocol for one in answer._ordered(found, goals.objective(text))]
+        assert names == [*first, "bound", "failed", "violates"]
+
+
+def warned(tuned):
+    """Return the warnings of a protocol whose scenario has none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
+        return answer._warnings(None, tuned)
+
+
 def test_lower_bounds_are_no_values(tmp_path):
     # Less credit than a packet needs leaves messages unfinished.
     starved = {**SCENARIO, "drain": "10us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}

@@ -491,21 +491,48 @@ def _meets(
 def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[Tuned]:
     """Check the constraints on the reported seeds.
 
-    Parameters that meet the constraints are better than others that do not.
+    Parameters that meet the constraints, with a value that is no lower bound, are better than
+    others. If neither the defaults nor the chosen ones are such, constraints recommend nothing.
     """
     best = _best(constraints, (of for tuned in found for of in tuned.bounded))
 
     def checked(tuned: Tuned) -> Tuned:
-        default, own = (_meets(constraints, values, best) for values in tuned.bounded)
-        is_improved = own if own != default else tuned.is_improved
-        return replace(tuned, meets_constraints=own or default, is_improved=is_improved)
+        meets = [_meets(constraints, values, best) for values in tuned.bounded]
+        values = (tuned.default, tuned.tuned)
+        default, own = (ok and not of.is_lower_bound for ok, of in zip(meets, values, strict=True))
+        is_improved = own if own != default else tuned.is_improved and meets[0] == meets[1]
+        return replace(tuned, meets_constraints=meets[is_improved], is_improved=is_improved)
 
     return [checked(one) for one in found]
+
+
+def _ordered(found: Sequence[Tuned], goal: Objective) -> list[Tuned]:
+    """Return protocols, the best first.
+
+    Those that violate a constraint, whose runs failed, or with a lower bound come last.
+    """
+
+    def order(one: Tuned) -> tuple[bool, bool, bool, float]:
+        value = one.answer
+        mean = -value.mean if goal.maximise else value.mean
+        return not one.meets_constraints, math.isnan(mean), value.is_lower_bound, mean
+
+    return sorted(found, key=order)
 
 
 def _warnings(bench: Bench, one: Tuned) -> list[str]:
     """Return the warnings of the recommended parameters."""
     own = list(planned(bench, one.protocol, one.recommended).warnings)
+    if one.answer.is_lower_bound:
+        own.append(
+            f"{one.protocol}: messages are unfinished on the reported seeds, also with the "
+            "recommended parameters: its value is only a lower bound"
+        )
+    elif one.tuned.is_lower_bound:
+        own.append(
+            f"{one.protocol}: the chosen parameters leave messages unfinished on the reported "
+            "seeds: its defaults are recommended"
+        )
     if len(set(one.by_seed[0])) == 1:
         own.append(
             f"{one.protocol}: every seed gives the same values, so nothing shows whether the gain "
@@ -532,10 +559,7 @@ def answered(
     for search, own in zip(searches, finalists, strict=True):
         pair = (own[0].candidate, _chosen(own, goals, best))
         found.append(_tuned(bench, search, pair, goals, (searched, report)))
-    found = _checked(found, goals[1])
-    found.sort(key=lambda one: -one.answer.mean if goal.maximise else one.answer.mean)
-    # Protocols that violate a constraint, or whose runs failed, come last.
-    found.sort(key=lambda one: (not one.meets_constraints, math.isnan(one.answer.mean)))
+    found = _ordered(_checked(found, goals[1]), goal)
     first, *others = ((one.protocol, one.by_seed[one.is_improved]) for one in found)
     differences = {
         protocol: _difference(*((values, first[1]) if goal.maximise else (first[1], values)))
