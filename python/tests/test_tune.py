@@ -211,6 +211,25 @@ def warned(tuned):
         return answer._warnings(None, tuned)
 
 
+def test_failed_runs_are_not_equal_values():
+    def of(*values):
+        value = Interval.of([one for one in values if one is not None])
+        return warned(
+            answer.Tuned("a", {}, {}, value, value, value, 0, None, False, {}, {}, (values, values))
+        )
+
+    for values in [(), (None, None)]:
+        assert [text for text in of(*values) if "failed" in text] == of(*values) != []
+    (text,) = of(1.0, 1.0)
+    assert "every seed gives the same values" in text
+    assert not of(1.0, 2.0) and not of(None, 2.0)
+    # If the runs of the defaults failed, the chosen parameters are recommended.
+    failed, value = Interval.of([]), Interval.of([1.0, 2.0])
+    tuned = answer.Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})
+    (checked,) = answer._checked([tuned], [])
+    assert checked.is_improved and checked.answer == value
+
+
 def test_lower_bounds_are_no_values(tmp_path):
     # Less credit than a packet needs leaves messages unfinished.
     starved = {**SCENARIO, "drain": "10us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}

@@ -492,14 +492,18 @@ def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[
     """Check the constraints on the reported seeds.
 
     Parameters that meet the constraints, with a value that is no lower bound, are better than
-    others. If neither the defaults nor the chosen ones are such, constraints recommend nothing.
+    others and than failed runs. If neither the defaults nor the chosen ones are such, the chosen
+    ones have to be better, and may not differ in meeting the constraints.
     """
     best = _best(constraints, (of for tuned in found for of in tuned.bounded))
 
     def checked(tuned: Tuned) -> Tuned:
         meets = [_meets(constraints, values, best) for values in tuned.bounded]
         values = (tuned.default, tuned.tuned)
-        default, own = (ok and not of.is_lower_bound for ok, of in zip(meets, values, strict=True))
+        default, own = (
+            ok and not of.is_lower_bound and not math.isnan(of.mean)
+            for ok, of in zip(meets, values, strict=True)
+        )
         is_improved = own if own != default else tuned.is_improved and meets[0] == meets[1]
         return replace(tuned, meets_constraints=meets[is_improved], is_improved=is_improved)
 
@@ -533,7 +537,11 @@ def _warnings(bench: Bench, one: Tuned) -> list[str]:
             f"{one.protocol}: the chosen parameters leave messages unfinished on the reported "
             "seeds: its defaults are recommended"
         )
-    if len(set(one.by_seed[0])) == 1:
+    if math.isnan(one.answer.mean):
+        own.append(
+            f"{one.protocol}: all of its runs failed on the reported seeds: no value is known"
+        )
+    elif len(set(one.by_seed[0])) == 1:
         own.append(
             f"{one.protocol}: every seed gives the same values, so nothing shows whether the gain "
             "holds for other traffic"
