@@ -1,0 +1,168 @@
+"""The answer of a search: what is recommended, in which order, and with which warnings."""
+
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from test_tune import SCENARIO
+from tidegate._tune import answer, goals, space
+from tidegate._tune.answer import Interval, _chosen, _Finalist
+from tidegate._tune.search import Bench, Candidate
+
+pytest.importorskip("optuna")
+pytest.importorskip("scipy")
+
+
+def test_interval_is_student_t():
+    found = Interval.of([1.0, 2.0, 3.0])
+    assert found.mean == 2.0 and found.half_width == pytest.approx(2.4841, abs=1e-4)
+    assert not found.excludes_zero
+    assert Interval.of([5.0, 5.1, 5.2]).excludes_zero
+
+
+def test_finalists_are_the_best_of_different_candidates():
+    def of(number, beta, objective, excess=0.0):
+        return Candidate("swift", {"beta": beta}, {}, [objective], [excess], number=number)
+
+    default = of(0, 0.8, 5.0)
+    tried = [of(1, 0.1, 4.0), of(2, 0.1, 4.0), of(3, 0.8, 1.0), of(4, 0.2, 3.0), of(5, 0.3, 9.0)]
+    tried += [of(6, 0.4, 8.0), of(7, 0.5, 1.0, excess=1.0)]
+    search = SimpleNamespace(candidates=lambda: [default, *tried])
+    for text, numbers in [("min fct_p99", [0, 4, 1, 6]), ("max fct_p99", [0, 5, 6, 1])]:
+        found = answer._finalists(search, [goals.objective(text)])
+        assert [one.number for one in found] == numbers
+
+
+def test_answers_are_of_what_is_recommended():
+    goal, bound = goals.objective("min fct_p99"), goals.constraint("goodput >= 90")
+
+    def tuned(name, default, value, is_improved, bounded=((100.0,), (100.0,))):
+        intervals = [Interval.of([one, one + 1]) for one in (default, value)]
+        difference = Interval.of([value - default, value - default + 0.1])
+        return answer.Tuned(
+            name, {}, {}, *intervals, difference, 1.0, 1.0, is_improved, {}, {}, bounded=bounded
+        )
+
+    # The tuned parameters violate a bound that the defaults meet, and the other way round.
+    pair = [
+        tuned("a", 10.0, 2.0, True, ((100.0,), (50.0,))),
+        tuned("b", 10.0, 12.0, False, ((50.0,), (100.0,))),
+        tuned("c", 9.0, 8.0, False),
+    ]
+    checked = answer._checked(pair, [bound])
+    assert [one.is_improved for one in checked] == [False, True, False]
+    assert [one.meets_constraints for one in checked] == [True, True, True]
+    assert [one.answer.mean for one in checked] == [10.5, 12.5, 9.5]
+    assert not goal.maximise
+    assert answer._best([bound], [(math.nan,), (5.0,), (4.0,)]) == (5.0,)
+    assert not Interval.of([-1.0, -1.0]).excludes_zero
+    assert answer._difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
+
+
+@pytest.mark.parametrize(
+    ("default", "chosen", "is_improved", "meets"),
+    [
+        # Whether each meets the bound, and whether its value is a lower bound.
+        ((False, False), (True, True), False, False),
+        ((True, True), (False, False), False, True),
+        ((True, True), (True, False), True, True),
+        ((True, False), (True, True), False, True),
+        ((True, True), (True, True), False, True),
+        ((False, True), (True, False), True, True),
+        ((False, False), (True, False), True, True),
+        ((False, False), (False, False), True, False),
+    ],
+)
+def test_lower_bounds_are_not_preferred(default, chosen, is_improved, meets):
+    bound = goals.constraint("goodput >= 90")
+    own = [
+        replace(Interval.of([value, value + 1]), is_lower_bound=is_open)
+        for value, (_, is_open) in ((10.0, default), (2.0, chosen))
+    ]
+    bounded = tuple((100.0 if ok else 50.0,) for ok, _ in (default, chosen))
+    difference = Interval.of([-8.0, -8.1])
+    tuned = answer.Tuned(
+        "a", {}, {}, *own, difference, 1.0, 1.0, not chosen[1], {}, {}, bounded=bounded
+    )
+    (checked,) = answer._checked([tuned], [bound])
+    assert (checked.is_improved, checked.meets_constraints) == (is_improved, meets)
+    (text,) = warned(checked) or [""]
+    assert ("is only a lower bound" in text) == (default, chosen)[is_improved][1]
+    assert ("leave messages unfinished" in text) == (chosen[1] and not default[1])
+
+
+def test_protocols_are_in_the_order_of_their_answers():
+    def tuned(name, value, is_lower_bound=False, meets=True):
+        value = Interval(value, 1.0, is_lower_bound)
+        nothing = Interval.of([])
+        return answer.Tuned(
+            name, {}, {}, value, value, nothing, 0, None, False, {}, {}, meets_constraints=meets
+        )
+
+    found = [
+        tuned("violates", 1.0, meets=False),
+        tuned("failed", math.nan),
+        tuned("bound", 2.0, is_lower_bound=True),
+        tuned("slow", 4.0),
+        tuned("fast", 3.0),
+    ]
+    for text, first in [("min fct_p99", ["fast", "slow"]), ("max fct_p99", ["slow", "fast"])]:
+        names = [one.protocol for one in answer._ordered(found, goals.objective(text))]
+        assert names == [*first, "bound", "failed", "violates"]
+
+
+def warned(tuned):
+    """Return the warnings of a protocol whose scenario has none."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
+        return answer._warnings(None, tuned)
+
+
+def test_failed_runs_are_not_equal_values():
+    def of(*values):
+        value = Interval.of([one for one in values if one is not None])
+        return warned(
+            answer.Tuned("a", {}, {}, value, value, value, 0, None, False, {}, {}, (values, values))
+        )
+
+    for values in [(), (None, None)]:
+        assert [text for text in of(*values) if "failed" in text] == of(*values) != []
+    (text,) = of(1.0, 1.0)
+    assert "every seed gives the same values" in text
+    assert not of(1.0, 2.0) and not of(None, 2.0)
+    # If the runs of the defaults failed, the chosen parameters are recommended.
+    failed, value = Interval.of([]), Interval.of([1.0, 2.0])
+    tuned = answer.Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})
+    (checked,) = answer._checked([tuned], [])
+    assert checked.is_improved and checked.answer == value
+
+
+def test_the_chosen_finalist_meets_the_constraints():
+    wanted = ([goals.objective("min fct_p99")], [goals.constraint("goodput >= 0.9 best")])
+
+    def chosen(*measured):
+        finalists = [
+            _Finalist(Candidate("swift", {}, {}, number=i), objective, (goodput,))
+            for i, (objective, goodput) in enumerate(measured)
+        ]
+        return _chosen(finalists, wanted, (10.0,)).number
+
+    assert chosen((5.0, 10.0), (4.0, 9.5), (3.0, 9.0), (2.0, 8.0), (None, 10.0)) == 2
+    # Of equals, the defaults; and so if no finalist meets the constraint.
+    assert chosen((3.0, 9.0), (3.0, 9.0)) == 0
+    assert chosen((5.0, 8.0), (4.0, 7.0)) == 0
+    # Defaults that violate it do not win.
+    assert chosen((3.0, 8.0), (4.0, 9.0)) == 1
+
+
+def test_curves_omit_invalid_scenarios(tmp_path):
+    bench = Bench(SCENARIO, [], {}, None, tmp_path, None, False)
+    axis = space.Axis("largest_credit", 20, 736, 92, "", whole=True)
+    search = SimpleNamespace(protocol="expresspass", axes=[axis])
+    tuned = Candidate("expresspass", {"largest_credit": 92}, {"largest_credit": 92})
+    goal = goals.objective("min slowdown_p99 of small")
+    curves = answer._curves(bench, search, tuned, {"largest_credit": 1.0}, goal, [1])
+    # The protocol needs at least its smallest credit of 84, and a burst of at least one credit.
+    assert [at for at, _ in curves["largest_credit"]] == [92]
