@@ -158,7 +158,7 @@ def test_a_search_answers_on_other_seeds_and_continues(tmp_path):
         search(out, cache=cache, seeds=3)
 
 
-def test_several_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
+def test_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
     def tune(out, **more):
         return tidegate.tune(
             SCENARIO,
@@ -350,7 +350,7 @@ def trials(study):
 
 
 @pytest.mark.parametrize("ends_in", [1, 2, 5])
-def test_an_interrupted_search_tries_the_same_candidates(tmp_path, monkeypatch, ends_in):
+def test_interruptions_keep_the_candidates(tmp_path, monkeypatch, ends_in):
     whole = small(cache=tmp_path / "cache")
     measured, left = Bench.measured, [ends_in]
 

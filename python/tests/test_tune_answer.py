@@ -22,7 +22,7 @@ def test_interval_is_student_t():
     assert Interval.of([5.0, 5.1, 5.2]).excludes_zero
 
 
-def test_finalists_are_the_best_of_different_candidates():
+def test_finalists_are_the_best_different_candidates():
     def of(number, beta, objective, excess=0.0):
         return Candidate("swift", {"beta": beta}, {}, [objective], [excess], number=number)
 
