@@ -168,7 +168,7 @@ impl Columns {
     /// Finds the columns in the first line of a list.
     ///
     /// # Errors
-    /// If a required column is missing.
+    /// If a required column is missing, or a column that is read has the name of another.
     pub(super) fn of(names: Vec<String>, line: Cell<'_>) -> Result<Columns, Error> {
         let roles: Vec<_> = names.iter().map(|name| role(name)).collect();
         let find = |wanted: Role| {
@@ -176,6 +176,14 @@ impl Columns {
                 Some((role, unit)) if *role == wanted => Some(Column { index, unit: *unit }),
                 _ => None,
             });
+            let twin = found.and_then(|column| {
+                let is_same = |name: &&String| plain(name) == plain(&names[column.index]);
+                names[column.index + 1..].iter().find(is_same)
+            });
+            if let Some(twin) = twin {
+                let expected = "each column that is read once: rename or remove one of the two";
+                return Err(line.error_found(format!("two columns {twin:?}"), expected));
+            }
             if found.is_some() || !Role::REQUIRED.contains(&wanted) {
                 return Ok(found);
             }
@@ -235,5 +243,21 @@ mod tests {
         let error = columns("src,dst,byts,start_s").unwrap_err();
         assert!(error.contains("x.csv:1") && error.contains("did you mean \"bytes\""), "{error}");
         assert!(columns("1,2,3").unwrap_err().contains("\"src\""));
+    }
+
+    #[test]
+    fn columns_with_the_same_name_are_refused() {
+        for (line, name) in [
+            ("src,dst,bytes,bytes,start_s", "bytes"),
+            ("src,dst,bytes,start_s,Start-S", "Start-S"),
+            ("src,dst,bytes,start_s,dur_s,dur_s", "dur_s"),
+        ] {
+            let error = columns(line).unwrap_err();
+            let found = format!("x.csv:1: found two columns {name:?}, expected");
+            assert!(error.starts_with(&found) && error.contains("remove one"), "{error}");
+        }
+        // Other columns are ignored, and the first of several with one meaning counts.
+        let found = columns("x,src,dst,bytes,start_s,octets,x,,").unwrap();
+        assert_eq!(found.bytes.index, 3);
     }
 }
