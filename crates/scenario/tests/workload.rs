@@ -108,7 +108,7 @@ fn options_select_the_part_and_the_link() {
 fn other_files_are_refused() {
     let usual = WorkloadOptions::default();
     let refused = |text: &str| read(text, &usual).err().unwrap();
-    assert!(refused("\u{1f}\u{8b}").contains("columns"));
+    assert!(refused("\u{1f}\u{8b}").contains("CSV"));
     assert!(refused("src,dst,bytes,start_s\n").contains("no flows"));
     let missing = Workload::read(Path::new("/nowhere.csv"), &usual).unwrap_err().to_string();
     assert!(missing.contains("/nowhere.csv: found no such file"), "{missing}");
@@ -116,6 +116,34 @@ fn other_files_are_refused() {
     let path = folder.path().join("x.csv.gz");
     std::fs::write(&path, [0x1f, 0x8b, 8, 0]).unwrap();
     assert!(Workload::read(&path, &usual).unwrap_err().to_string().contains("gunzip"));
+}
+
+#[test]
+fn files_that_are_neither_kind_are_named() {
+    let refused = |bytes: &[u8]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.pcap");
+        std::fs::write(&path, bytes).unwrap();
+        Workload::read(&path, &WorkloadOptions::default()).unwrap_err().to_string()
+    };
+    // A pcap file of another version, Parquet, and UTF-16.
+    for (bytes, first) in [
+        (&b"\x34\xcd\xb2\xa1\x02\0\x04\0"[..], "34cdb2a1"),
+        (&b"\xa1\xb2\xc3\xd5\0\x02\0\x04"[..], "a1b2c3d5"),
+        (&b"PAR1\x15\x04"[..], "50415231"),
+        (&b"s\0r\0c\0"[..], "73007200"),
+    ] {
+        let error = refused(bytes);
+        let found = format!("x.pcap: found the first bytes {first}, expected a pcap capture");
+        for words in [&*found, "a1b2c3d4 or a1b23c4d", "0a0d0d0a", "CSV, which is text in UTF-8"] {
+            assert!(error.contains(words), "{words} is missing in {error}");
+        }
+    }
+    // Text may begin with any character.
+    for text in ["src\u{e9},dst", "\u{20ac}\u{20ac}", "\u{feff}src", "", "ab\u{ff}"] {
+        let error = refused(text.as_bytes());
+        assert!(!error.contains("the first bytes"), "{text}: {error}");
+    }
 }
 
 #[test]

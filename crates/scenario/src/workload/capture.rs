@@ -23,6 +23,10 @@ const ENHANCED_PACKET: u32 = 6;
 const TIME_RESOLUTION: u16 = 9;
 const TIME_OFFSET: u16 = 14;
 
+/// Captures that are read, for messages.
+pub(super) const FORMS: &str = "a pcap capture (first bytes a1b2c3d4 or a1b23c4d, or these in \
+                                reverse), a pcapng capture (0a0d0d0a),";
+
 /// First bytes of a capture: pcap in both byte orders, with microseconds and nanoseconds, and
 /// pcapng.
 pub(super) fn is_capture(start: [u8; 4]) -> bool {

@@ -44,6 +44,8 @@ pub const IDLE: Span = Span::ms(10);
 
 /// Number of flows from which distributions are compared without a warning.
 const FEW: usize = 100;
+/// Number of bytes that determine the kind of a file.
+const START: u64 = 64;
 /// First bytes of a file that gzip compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -107,12 +109,21 @@ impl Workload {
         };
         let mut open = files::open(path, u64::MAX).map_err(unreadable)?;
         let mut start = Vec::new();
-        open.by_ref().take(4).read_to_end(&mut start).map_err(unreadable)?;
+        open.by_ref().take(START).read_to_end(&mut start).map_err(unreadable)?;
         if start.starts_with(&GZIP) {
             let expected = "an uncompressed file: decompress it first (gunzip)";
             return Err(Error::whole(&file, "a file that gzip compressed", expected));
         }
         let is_capture = start.first_chunk().is_some_and(|start| capture::is_capture(*start));
+        if !is_capture && is_binary(&start) {
+            let found = start.iter().take(4).map(|byte| format!("{byte:02x}")).collect::<String>();
+            let expected = format!(
+                "{} or a list of flows in CSV, which is text in UTF-8: convert the file to one of \
+                 these",
+                capture::FORMS
+            );
+            return Err(Error::whole(&file, format!("the first bytes {found}"), expected));
+        }
         let from = BufReader::with_capacity(1 << 16, std::io::Cursor::new(start).chain(open));
         let gathered = match is_capture {
             true => capture::read(from, &file, options.idle)?,
@@ -168,6 +179,14 @@ impl Workload {
     pub fn files(&self) -> Vec<(String, String)> {
         write::files(self)
     }
+}
+
+/// Whether a file that starts with these bytes is no text.
+fn is_binary(start: &[u8]) -> bool {
+    let is_control = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+    // The fourth byte may begin a longer character.
+    let first = std::str::from_utf8(&start[..start.len().min(4)]);
+    start.iter().any(is_control) || first.is_err_and(|why| why.error_len().is_some())
 }
 
 /// Parses a window of time, `FROM..TO`; either end may be missing.
