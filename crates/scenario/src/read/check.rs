@@ -70,19 +70,25 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
         let path = join(path, key.name);
         match node {
             Some(node) => {
-                items.push((key.name, item(node, key.shape, &path)?));
+                let item = item(node, key.shape, &path).map_err(|error| match key.shape {
+                    Shape::Text => described(error, key),
+                    _ => error,
+                });
+                items.push((key.name, item?));
             }
             None if matches!(key.presence, Presence::Required) => {
-                return Err(at.error(
-                    path,
-                    "nothing",
-                    format!("{} ({})", key.shape.expected(), meaning(key)),
-                ));
+                return Err(described(at.error(path, "nothing", key.shape.expected()), key));
             }
             None => {}
         }
     }
     Ok(Table { path: path.to_string(), at, items })
+}
+
+/// Adds the meaning of its key to an error.
+fn described(mut error: Error, key: &Key) -> Error {
+    error.expected = format!("{} ({})", error.expected, meaning(key)).into();
+    error
 }
 
 /// Returns the first sentence of a key's description, for use within another sentence.
@@ -317,6 +323,7 @@ fn word(text: &str, words: &'static [&'static str]) -> Option<Datum> {
 fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
     let expected = || Why { expected: shape.expected(), suggestion: None };
     let between = |inside: bool, datum: Datum| if inside { Ok(datum) } else { Err(expected()) };
+    let with = |more: &str| Why { expected: shape.expected() + more, suggestion: None };
     match (shape, raw) {
         (Shape::Text, Raw::Text(text)) if !text.is_empty() => Ok(Datum::Text(text.clone())),
         (Shape::Flag, Raw::Flag(flag)) => Ok(Datum::Flag(*flag)),
@@ -328,12 +335,28 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
                 Raw::Text(text) => quantity::share(text).unwrap_or(f64::NAN),
                 _ => f64::NAN,
             };
-            between(min <= x && x <= max, Datum::Number(x))
+            match raw {
+                _ if min <= x && x <= max => Ok(Datum::Number(x)),
+                Raw::Text(text) if text.parse::<f64>().is_ok() => Err(with(", without quotes")),
+                Raw::Text(_) => Err(with(", or a percentage such as \"60%\"")),
+                // The user probably intends a percentage.
+                _ if max <= 10.0 && 10.0 < x && x <= 100.0 => {
+                    Err(Why { suggestion: Some(format!("{x}%")), ..expected() })
+                }
+                _ => Err(expected()),
+            }
         }
         (Shape::Count { min, max }, Raw::Integer(x)) => {
             let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
             count.map(Datum::Count).ok_or_else(expected)
         }
+        (Shape::Count { .. }, Raw::Number(x)) if x.fract() == 0.0 => {
+            Err(with(", without a decimal point or an exponent"))
+        }
+        (Shape::Count { .. }, Raw::Text(text)) if text.parse::<u64>().is_ok() => {
+            Err(with(", without quotes"))
+        }
+        (Shape::Text, Raw::Integer(_) | Raw::Number(_)) => Err(with(" in quotes")),
         (Shape::Span { max, .. }, Raw::Text(text)) if text == "inf" && max == Span::FOREVER => {
             Ok(Datum::Span(max))
         }

@@ -32,6 +32,20 @@ impl Dimension {
         self.units.iter().map(|(name, _)| *name).chain(aliases)
     }
 
+    /// Returns the unit that `word` abbreviates or spells out: `Gbps` for `G` and `Gb`, `MiB` for
+    /// `Mi`, `s` for `seconds`.
+    fn completed(&self, word: &str) -> Option<&'static str> {
+        let spelt = match word {
+            "byte" | "bytes" => "B",
+            "sec" | "secs" | "second" | "seconds" => "s",
+            _ => "",
+        };
+        let lacks = |name: &str, end| name.strip_suffix(end) == Some(word);
+        let is_it =
+            |name: &&str| *name == spelt || ["B", "bps", "ps"].iter().any(|end| lacks(name, *end));
+        self.units.iter().map(|(name, _)| *name).find(is_it)
+    }
+
     /// Returns the size of a unit in the base unit.
     fn size(&self, unit: &str) -> Option<u64> {
         let alias = self.aliases.iter().find(|(name, _)| *name == unit);
@@ -211,7 +225,18 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
             suggestion: None,
         });
     }
-    let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), dimension.names()) };
+    // A unit of another dimension is not a misspelling.
+    let is_other = |other: &&&Dimension| other.noun != dimension.noun && other.size(unit).is_some();
+    if let Some(other) = [&TIME, &RATE, &SIZE, &SHARE].iter().find(is_other) {
+        let expected = format!("{} ({unit} is the unit of {})", expected(), other.noun);
+        return Err(Why { expected, suggestion: None });
+    }
+    if unit.starts_with([',', '_']) {
+        let expected = format!("{} (digits, perhaps with a decimal point)", expected());
+        return Err(Why { expected, suggestion: None });
+    }
+    let near = |unit| dimension.completed(unit).or_else(|| nearest(unit, dimension.names()));
+    let suggestion = if unit.is_empty() { None } else { near(unit.trim()) };
     // A wrong case of `b` changes the value by a factor of 8. If the user wrote mixed case, this
     // may be intended, so no suggestion is made.
     let other_letter = |suggested: &str| {
@@ -376,6 +401,22 @@ mod tests {
     }
 
     #[test]
+    fn units_of_other_dimensions_are_named() {
+        for (why, words) in [
+            (bytes("100ms").unwrap_err(), "(ms is the unit of a duration)"),
+            (bytes("10Gb/s").unwrap_err(), "(Gb/s is the unit of a rate)"),
+            (bytes("10Gbps").unwrap_err(), "(Gbps is the unit of a rate)"),
+            (extent("1s").unwrap_err(), "(s is the unit of a duration)"),
+            (rate("10GB").unwrap_err(), "(GB is the unit of a size)"),
+            (rate("60%").unwrap_err(), "(% is the unit of a share)"),
+            (span("1KB").unwrap_err(), "(KB is the unit of a size)"),
+            (bytes("1,000B").unwrap_err(), "(digits, perhaps with a decimal point)"),
+        ] {
+            assert!(why.expected.contains(words) && why.suggestion.is_none(), "{why:?}");
+        }
+    }
+
+    #[test]
     fn units_are_suggested() {
         let suggestion = |why: Why| why.suggestion.unwrap_or_default();
         assert_eq!(suggestion(rate("10Gbsp").unwrap_err()), "10Gbps");
@@ -383,6 +424,12 @@ mod tests {
         assert_eq!(suggestion(span("5\tms").unwrap_err()), "5ms");
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
+        for (text, right) in [("10G", "10Gbps"), ("10 Gb", "10Gbps"), ("10k", "10kbps")] {
+            assert_eq!(suggestion(rate(text).unwrap_err()), right, "{text}");
+        }
+        assert_eq!(suggestion(bytes("10Mi").unwrap_err()), "10MiB");
+        assert_eq!(suggestion(bytes("10 bytes").unwrap_err()), "10B");
+        assert_eq!(suggestion(span("3 seconds").unwrap_err()), "3s");
         for why in
             [rate("100GBps").unwrap_err(), rate("1GB/s").unwrap_err(), bytes("4Mb").unwrap_err()]
         {
