@@ -2,11 +2,24 @@
 //! that range.
 
 /// A piece of a pattern.
+#[derive(Clone)]
 enum Piece {
     Char(char),
     AnyChar,
     AnyText,
     Number(u64, u64),
+}
+
+impl Piece {
+    fn text(&self) -> String {
+        match self {
+            Piece::Char(c) => c.to_string(),
+            Piece::AnyChar => "?".into(),
+            Piece::AnyText => "*".into(),
+            Piece::Number(low, high) if low == high => low.to_string(),
+            Piece::Number(low, high) => format!("[{low}-{high}]"),
+        }
+    }
 }
 
 fn pieces(pattern: &str) -> Vec<Piece> {
@@ -54,6 +67,21 @@ impl Glob {
     /// describes what it could match.
     pub(crate) fn expected(&self, names: String) -> String {
         if self.is_open() { "a range such as [0-15]: a [ must begin one".into() } else { names }
+    }
+
+    /// Returns the pattern with the end of a range in place of the range, if it matches none of
+    /// `names`: `h39` for `h[20-39]` if the last host is h23.
+    pub(crate) fn beyond(&self, names: &[String]) -> Option<String> {
+        let ends = (0..self.0.len()).filter_map(|at| match self.0[at] {
+            Piece::Number(_, high) => {
+                let mut end = self.0.clone();
+                end[at] = Piece::Number(high, high);
+                Some(Glob(end))
+            }
+            _ => None,
+        });
+        let mut beyond = ends.filter(|end| !names.iter().any(|name| end.matches(name)));
+        beyond.next().map(|end| end.0.iter().map(Piece::text).collect())
     }
 
     /// Whether the whole of `name` matches.
@@ -126,6 +154,22 @@ mod tests {
         ] {
             assert!(Glob::new(pattern).matches(yes), "{pattern} {yes}");
             assert!(pattern == "*" || !Glob::new(pattern).matches(no), "{pattern} {no}");
+        }
+    }
+
+    #[test]
+    fn ranges_beyond_the_names_are_found() {
+        let names = ["a0b0", "a0b1", "a1b0", "h2", "h10"].map(str::to_owned);
+        for (pattern, beyond) in [
+            ("h[2-10]", None),
+            ("h[0-10]", None),
+            ("h[3-11]", Some("h11")),
+            ("h*", None),
+            ("a[0-1]b[0-1]", None),
+            ("a[0-1]b[0-2]", Some("a[0-1]b2")),
+            ("?[0-9]*[0-1]", Some("?9*[0-1]")),
+        ] {
+            assert_eq!(Glob::new(pattern).beyond(&names).as_deref(), beyond, "{pattern}");
         }
     }
 

@@ -165,6 +165,12 @@ impl<'a> Hosts<'a> {
                     .error_found(key, found, expected)
                     .suggest(nearest(pattern, self.names())));
             }
+            if let Some(host) = glob.beyond(self.names) {
+                let found = format!("{pattern:?}, but there is no host {host:?}");
+                let expected =
+                    format!("ranges within the {} hosts: {}", self.len(), self.described());
+                return Err(table.error_found(key, found, expected));
+            }
         }
         if numbers.len() < least {
             let found = format!("{} host", numbers.len());
