@@ -46,6 +46,8 @@ use crate::read::table::Table;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Course {
     pub(crate) duration: Time,
+    /// The run ends when the finite traffic is done, at `duration` at the latest.
+    pub(crate) until_done: bool,
     pub(crate) seed: u64,
 }
 

@@ -205,7 +205,8 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
             false => root.error("warmup", format!("a time before duration, which is {duration}")),
         });
     }
-    let course = Course { duration, seed: root.get("seed") };
+    let until_done = matches!(root.find("until"), Some(Word("done")));
+    let course = Course { duration, until_done, seed: root.get("seed") };
     let fabric_table: &Table = root.get("fabric");
     let switch_table: &Table = root.get("switch");
     let transport_table: &Table = root.get("transport");
@@ -247,7 +248,6 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         ));
     }
 
-    let until_done = matches!(root.find("until"), Some(Word("done")));
     if until_done && workload.messages(equipped.fabric.hosts.len() as u32) == 0 {
         return Err(root.error_found(
             "until",

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use tidegate_core::workload::Pattern;
+use tidegate_core::workload::{Arrival, Pattern};
 use tidegate_core::{Span, Time};
 
 use super::context::Context;
-use super::csv;
 use super::replies::{REPLY, REPLY_LABEL};
+use super::{Course, csv};
 use crate::error::Error;
 use crate::read::keys::{Key, Optional, Required, Shape, key};
 use crate::read::table::Table;
@@ -37,21 +37,31 @@ pub(crate) fn pattern(
     warnings: &mut Vec<String>,
 ) -> Result<Pattern, Error> {
     let mut arrivals = csv::trace(table, "file", context.files, context.hosts)?;
+    let Course { duration, until_done, .. } = context.course;
+    // Without the folder, because warnings are results.
+    let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default().display();
+    let last = |arrivals: &[Arrival]| arrivals.last().map_or(Time::ZERO, |arrival| arrival.at);
     if let Some(scale) = table.find::<f64>("scale") {
-        for arrival in &mut arrivals {
-            let ps = arrival.at.as_ps() as f64 / scale;
-            arrival.at = Time::ZERO + Span::from_ps_f64(ps.round());
+        let before = last(&arrivals);
+        let scaled = |at: Time| Time::ZERO + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
+        arrivals.iter_mut().for_each(|arrival| arrival.at = scaled(arrival.at));
+        // The run has the length of the trace, or more.
+        if scale > 1.0 && before < duration && !until_done {
+            warnings.push(format!(
+                "{file}: with scale = {scale}, the last message starts at {} instead of {before}, \
+                 but the run still measures until {duration}, so mean loads are too low: divide \
+                 `duration` and `warmup` by scale, too, or set until = \"done\"",
+                last(&arrivals)
+            ));
         }
     }
-    let late = arrivals.iter().filter(|arrival| arrival.at >= context.course.duration).count();
+    let late = arrivals.iter().filter(|arrival| arrival.at >= duration).count();
     if late > 0 {
-        // Without the folder, because warnings are results.
-        let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default();
         warnings.push(format!(
-            "{}: {late} of {} messages start after the end of the run at {} and are not sent",
-            file.display(),
+            "{file}: {late} of {} messages start after the end of the run at {duration} and are \
+             not sent: set `duration` to more than {}, the last start",
             arrivals.len(),
-            context.course.duration
+            last(&arrivals)
         ));
     }
     Ok(Pattern::Trace(arrivals))

@@ -53,7 +53,8 @@ pub(super) fn files(of: &Workload) -> Vec<(String, String)> {
     }
     add("hosts.csv", hosts);
     let replay = "\n[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n\
-        # scale = 2.0           # twice the load: start times are divided by this factor\n";
+        # scale = 2.0           # twice the load: start times are divided by this factor;\n\
+        #                       # divide the duration by it, too, or set until = \"done\"\n";
     add("replay.toml", head(of, "replay", "The flows of the file as they are.") + replay);
     let about = "Synthetic traffic with the load, the sizes and the incasts of the file.";
     let traffic = synthetic::traffic(of, &background, &burst);

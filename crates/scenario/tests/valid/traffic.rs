@@ -252,3 +252,30 @@ fn a_scaled_trace_starts_earlier() {
     let hashes = [&once, &twice, &same].map(content_hash);
     assert!(hashes[0] == hashes[2] && hashes[0] != hashes[1]);
 }
+
+/// A scale that the length of the run does not follow is reported, with the remedies.
+#[test]
+fn a_scaled_trace_needs_a_scaled_run() {
+    let warnings = |scale: &str, run: &str| {
+        plan(&format!(
+            "{run}\nfabric = {{ kind = 'star', hosts = 8 }}\ntransport = {{ protocol = 'swift' }}\n\
+             [[traffic]]\nkind = 'trace'\nfile = 'trace.csv'\n{scale}"
+        ))
+        .warnings
+    };
+    // The last message starts at 2.5us.
+    let [short, exact] = ["duration = \"2600ns\"", "duration = \"1300ns\""];
+    assert_eq!(warnings("", short), Vec::<String>::new());
+    let twice = warnings("scale = 2", short);
+    for words in ["at 1250ns instead of 2500ns", "`duration` and `warmup`", "until = \"done\""] {
+        assert!(twice.len() == 1 && twice[0].contains(words), "{words}: {twice:?}");
+    }
+    let done = format!("{short}\nuntil = \"done\"");
+    for (scale, run) in [("scale = 2", exact), ("scale = 2", &done), ("scale = 1", short)] {
+        assert_eq!(warnings(scale, run), Vec::<String>::new(), "{scale}, {run}");
+    }
+    let half = warnings("scale = 0.5", short);
+    let late = "trace.csv: 1 of 3 messages start after the end of the run at 2600ns and are not \
+                sent: set `duration` to more than 5us";
+    assert!(half.len() == 1 && half[0].starts_with(late), "{half:?}");
+}
