@@ -228,7 +228,7 @@ fn a_drain_only_lets_messages_finish() {
 
 #[test]
 fn stuck_messages_cause_a_warning() {
-    let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us' }]"];
+    let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us', up = '1s' }]"];
     let (warnings, summary) = ended(&down);
     assert_eq!(summary.fct["all"].unfinished, 10);
     assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
@@ -240,6 +240,32 @@ fn stuck_messages_cause_a_warning() {
     // Messages that had no time to finish cause no warning.
     let (warnings, summary) = ended(&["flows[3].start=1990us", "flows[3].count=40"]);
     assert!(warnings.is_empty() && summary.fct["all"].unfinished > 10, "{warnings:?}");
+}
+
+/// More time does not help messages between hosts that a failure separates.
+#[test]
+fn messages_without_a_path_have_their_own_warning() {
+    let own = "10 messages are unfinished because failed links or hosts leave no path";
+    let waits = "until = \"done\": 10 messages of collectives, jobs, chains and listed flows were \
+                 unfinished at the end: failed links or hosts leave no path";
+    for (fault, until, expected) in [
+        ("faults.link=[{ a = 'h3', b = 's0', down = '300us' }]", "duration", &[own][..]),
+        ("faults.host=[{ host = 'h3', down = '300us' }]", "done", &[waits, own]),
+    ] {
+        let (_, summary) = ended(&[fault, &format!("until={until}"), "drain=1ms"]);
+        assert_eq!(summary.fct["all"].unfinished, 10, "{fault}");
+        let advice = |warning: &&String| warning.contains("increase");
+        assert_eq!(summary.warnings.iter().find(advice), None, "{fault}");
+        for words in expected {
+            let is_it = |warning: &String| warning.starts_with(words);
+            assert!(summary.warnings.iter().any(is_it), "{words}: {:?}", summary.warnings);
+        }
+    }
+    let gather = "traffic=[{ kind = 'collective', op = 'all-gather', size = '1MB' }]";
+    let (_, summary) = ended(&["faults.link=[{ a = 'h3', b = 's0', down = '0us' }]", gather]);
+    let cut = "all-gather: 0 of 1 iterations finished by the end of the run: failed links";
+    let is_it = |warning: &String| warning.starts_with(cut);
+    assert!(summary.warnings.iter().any(is_it), "{:?}", summary.warnings);
 }
 
 #[test]

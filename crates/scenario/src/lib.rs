@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use compile::{scenario, software};
 use read::tree::{Node, Source};
 
-pub use compile::failure::unreachable_pairs;
+pub use compile::failure::{disconnected, unreachable_pairs};
 pub use compile::glob::Glob;
 pub use compile::sizes::{Distributed, distributions};
 pub use compile::software::{Places, SoftwareSwitch};

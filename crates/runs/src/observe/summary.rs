@@ -7,7 +7,7 @@ use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, RealSummary, Recorded, Recorder, Summary, busiest,
 };
-use tidegate_scenario::{Counted, Plan};
+use tidegate_scenario::{Counted, Plan, disconnected};
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
 use super::{End, Measure, RunOutput, Start, unfinished};
@@ -104,7 +104,14 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     warnings.extend(stormy(plan, &outcome.storms));
     warnings.extend(lossy(plan, &outcome.switches));
     warnings.extend(end.real.as_ref().and_then(RealSummary::warning));
-    warnings.extend(stuck(&outcome.unfinished, last_start, plan.duration.after(drained)));
+    let is_apart = disconnected(plan);
+    let (apart, unfinished): (Vec<_>, Vec<_>) = outcome
+        .unfinished
+        .iter()
+        .filter(|record| record.bytes != Message::UNLIMITED)
+        .partition(|record| is_apart(record.src, record.dst));
+    warnings.extend(without_path(apart.len()));
+    warnings.extend(stuck(&unfinished, last_start, plan.duration.after(drained)));
     Summary {
         schema: Summary::SCHEMA,
         name: plan.name.clone(),
@@ -261,14 +268,25 @@ fn lossy(plan: &Plan, switches: &[SwitchRecord]) -> Option<String> {
     ))
 }
 
+/// A warning about messages that can never finish, because a failure that is never repaired leaves
+/// no path between their hosts.
+fn without_path(count: usize) -> Option<String> {
+    let messages = if count == 1 { "message is" } else { "messages are" };
+    (count > 0).then(|| {
+        format!(
+            "{count} {messages} unfinished because failed links or hosts leave no path between \
+             sender and receiver: more time would not help; set the end of the failure (`up`, or \
+             `failure_up`) if it should be repaired"
+        )
+    })
+}
+
 /// A warning about messages that are unfinished although there was enough time: since the last
 /// submission, every host could have sent, and received, all of its unfinished messages one after
 /// another.
-fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<String> {
-    let unfinished: Vec<_> =
-        unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
+fn stuck(unfinished: &[&FlowRecord], last_start: Time, end: Time) -> Option<String> {
     let mut needed: BTreeMap<(bool, u32), Span> = BTreeMap::new();
-    for record in &unfinished {
+    for record in unfinished {
         for host in [(false, record.src), (true, record.dst)] {
             let sum = needed.entry(host).or_default();
             *sum = sum.plus(record.ideal);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_core::Message;
 use tidegate_core::workload::{Flow, Traffic};
 use tidegate_results::{GroupSummary, JobSummary};
-use tidegate_scenario::Plan;
+use tidegate_scenario::{Plan, disconnected};
 use tidegate_sim::FlowRecord;
 
 use super::End;
@@ -24,7 +24,14 @@ pub(super) fn warnings(end: &End<'_>, groups: &[GroupSummary], jobs: &[JobSummar
     let cut = jobs.iter().zip(blocks).filter(|(job, _)| job.finished < job.iterations);
     let cut: Vec<_> = cut.collect();
     let of_cut: BTreeSet<Kind> = cut.iter().map(|(_, block)| kind(block)).collect();
-    let waits = awaited(end, &cut);
+    let no_path = disconnected(plan);
+    // Kinds of unfinished messages without a path, and of others.
+    let (mut apart, mut delayed) = (BTreeSet::new(), BTreeSet::new());
+    for record in end.outcome.unfinished.iter().filter(|of| of.bytes != Message::UNLIMITED) {
+        let kinds = if no_path(record.src, record.dst) { &mut apart } else { &mut delayed };
+        kinds.insert((record.label, record.stack));
+    }
+    let waits = awaited(end, &cut, no_path);
     // Whether each source of the group's messages has a warning with the key to change.
     let is_reported = |group: &GroupSummary| {
         let is_its = |(label, stack): Kind| {
@@ -40,11 +47,13 @@ pub(super) fn warnings(end: &End<'_>, groups: &[GroupSummary], jobs: &[JobSummar
         let flows = flows.map(|flow| ((flow.label, flow.stack), waits.is_some()));
         let blocks = plan.workload.traffic.iter().map(|block| (kind(block), block_is(block)));
         let mut sources = flows.chain(blocks).filter(|(of, _)| is_its(*of)).peekable();
-        sources.peek().is_some() && sources.all(|(_, is_reported)| is_reported)
+        let is_apart = |of: &Kind| apart.contains(of) && !delayed.contains(of);
+        sources.peek().is_some() && sources.all(|(of, is_reported)| is_reported || is_apart(&of))
     };
     let mut warnings: Vec<String> =
         groups.iter().filter_map(|group| unfinished(group, || is_reported(group))).collect();
-    warnings.extend(cut.iter().map(|(job, block)| of_job(plan, job, block)));
+    let is_apart = |block| apart.contains(&kind(block));
+    warnings.extend(cut.iter().map(|(job, block)| of_job(plan, job, block, is_apart(block))));
     warnings.extend(waits);
     warnings
 }
@@ -82,11 +91,13 @@ fn unfinished(group: &GroupSummary, is_reported: impl Fn() -> bool) -> Option<St
     })
 }
 
-/// The warning about an unfinished collective or job.
-fn of_job(plan: &Plan, job: &JobSummary, block: &Traffic) -> String {
+/// The warning about an unfinished collective or job. `is_apart`: some of its messages have no path.
+fn of_job(plan: &Plan, job: &JobSummary, block: &Traffic, is_apart: bool) -> String {
     let JobSummary { label, op, iterations, finished, .. } = job;
     let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
-    let remedy = if block.stop < plan.duration {
+    let remedy = if is_apart {
+        "failed links or hosts leave no path between some of its hosts".to_owned()
+    } else if block.stop < plan.duration {
         format!("set `stop` of this traffic, which is {}, to a later time", block.stop)
     } else if finished + 1 == *iterations {
         format!("increase `duration`, which is {}, or `drain`", plan.duration)
@@ -100,7 +111,11 @@ fn of_job(plan: &Plan, job: &JobSummary, block: &Traffic) -> String {
 
 /// A warning about a run with `until = "done"` that reached its duration first; `None` if only
 /// messages of the jobs `cut` were unfinished, whose warnings name the same key.
-fn awaited(end: &End<'_>, cut: &[(&JobSummary, &Traffic)]) -> Option<String> {
+fn awaited(
+    end: &End<'_>,
+    cut: &[(&JobSummary, &Traffic)],
+    no_path: impl Fn(u32, u32) -> bool,
+) -> Option<String> {
     let End { plan, outcome, awaited, .. } = *end;
     let is_named = cut.iter().any(|(_, block)| block.stop >= plan.duration);
     let hosts = plan.fabric.hosts.len() as u32;
@@ -114,13 +129,16 @@ fn awaited(end: &End<'_>, cut: &[(&JobSummary, &Traffic)]) -> Option<String> {
         bytes != Message::UNLIMITED
             && (finite.contains(&(label, stack)) || plan.workload.flows.iter().any(is_it))
     };
-    let others = || outcome.unfinished.iter().any(is_other);
-    (awaited > 0 && (!is_named || others())).then(|| {
+    let others = || outcome.unfinished.iter().filter(|record| is_other(record));
+    (awaited > 0 && (!is_named || others().next().is_some())).then(|| {
         let (messages, were) = if awaited == 1 { ("message", "was") } else { ("messages", "were") };
+        let remedy = match others().any(|record| no_path(record.src, record.dst)) {
+            true => "failed links or hosts leave no path for some of them".to_owned(),
+            false => format!("increase `duration`, which is {}", plan.duration),
+        };
         format!(
             "until = \"done\": {awaited} {messages} of collectives, jobs, chains and listed flows \
-             {were} unfinished at the end: increase `duration`, which is {}",
-            plan.duration
+             {were} unfinished at the end: {remedy}"
         )
     })
 }

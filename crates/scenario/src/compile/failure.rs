@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Outage};
 
@@ -192,8 +193,32 @@ pub fn unreachable_pairs(plan: &Plan) -> u64 {
     failure.and_then(|text| links(text, &plan.fabric)).map_or(0, |down| apart(&plan.fabric, &down))
 }
 
-/// Number of ordered pairs of hosts without a path while these links are down.
-fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
+/// Returns whether a message from one host to another can never finish, because links or hosts that
+/// are never repaired leave no path.
+pub fn disconnected(plan: &Plan) -> impl Fn(u32, u32) -> bool {
+    let fabric = &plan.fabric;
+    let forever = plan.faults.outages.iter().filter(|outage| outage.up == Time::NEVER);
+    let (mut links, mut hosts) = (BTreeSet::new(), BTreeSet::new());
+    for outage in forever {
+        match outage.of {
+            Failing::Link(link) => _ = links.insert(link),
+            Failing::Host(host) => _ = hosts.insert(host),
+            Failing::Nic(_) => {}
+        }
+    }
+    let reached = (!links.is_empty()).then(|| reached(fabric, &links));
+    let servers = fabric.servers;
+    move |a, b| {
+        let is_apart = |reached: &Vec<BTreeSet<usize>>| {
+            let is_joined = servers.is_some_and(|servers| servers.joins(a, b));
+            !is_joined && reached[a as usize].is_disjoint(&reached[b as usize])
+        };
+        hosts.contains(&a) || hosts.contains(&b) || reached.as_ref().is_some_and(is_apart)
+    }
+}
+
+/// For each host, the parts of the network that it reaches while these links are down.
+fn reached(fabric: &Fabric, down: &BTreeSet<u32>) -> Vec<BTreeSet<usize>> {
     let hosts = fabric.hosts.len();
     let number = |node| match node {
         Node::Host(host) => host as usize,
@@ -232,8 +257,14 @@ fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
             reached[host as usize].clear();
         }
     }
+    reached
+}
+
+/// Number of ordered pairs of hosts without a path while these links are down.
+fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
+    let hosts = fabric.hosts.len();
     let mut groups: BTreeMap<BTreeSet<usize>, u64> = BTreeMap::new();
-    reached.into_iter().for_each(|parts| *groups.entry(parts).or_default() += 1);
+    reached(fabric, down).into_iter().for_each(|parts| *groups.entry(parts).or_default() += 1);
     let mut pairs = 0;
     for (parts, number) in &groups {
         let meets = |(others, _): &(&BTreeSet<usize>, &u64)| !parts.is_disjoint(others);
