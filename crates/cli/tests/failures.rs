@@ -152,6 +152,30 @@ fn partition_is_reported() {
     assert!(rows[1..5].iter().all(|row| row.last() == Some(&"6")), "{text}");
 }
 
+/// Too many messages are unfinished, so the percentile of the reference is a lower bound. A ratio to
+/// it could be too high or too low.
+#[test]
+fn worst_failures_have_no_ratio_to_a_bound() {
+    let place = leaf_spine();
+    let factors = |changes: &[&str]| {
+        let sets = changes.iter().flat_map(|change| ["--set", change]).collect::<Vec<_>>();
+        let text = sweep(&place, &[&["--vary", "failure=none,spine0"], &sets[..]].concat()).ok();
+        let (_, rows) = worst(&text);
+        assert_eq!((rows[1][1], rows[2][1], rows.len()), ("spine0", "none", 3), "{text}");
+        // A bound has a mark before it.
+        let of = |row: &Vec<&str>| row[2..row.len() - 3].join(" ");
+        let [failed, reference] = [&rows[1], &rows[2]].map(of);
+        (failed, reference, text)
+    };
+    let (failed, reference, text) = factors(&["drain=0us", "traffic.0.load=0.9"]);
+    for cells in [failed, reference] {
+        assert!(cells.starts_with("≥ ") && cells.ends_with(" -"), "{cells} in {text}");
+    }
+    // Only the percentile under the failure is a bound: the ratio is one, too.
+    let (failed, reference, text) = factors(&["drain=0us", "traffic.0.load=0.5"]);
+    assert!(failed.matches("≥ ").count() == 2 && reference.ends_with(" 1.00"), "{text}");
+}
+
 #[test]
 fn failures_with_other_axes() {
     let place = leaf_spine();
