@@ -3,10 +3,18 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args as Group;
-use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
+use clap::builder::{
+    PathBufValueParser, PossibleValuesParser, RangedI64ValueParser, TypedValueParser,
+};
+use tidegate_workbench::results::MOST_DILATION;
 use tidegate_workbench::{self as workbench, Capture, Error, Format, Notice, Override, SeedList};
 
 use crate::{Result, print_stderr};
+
+/// A dilation of time.
+pub(crate) fn dilation() -> RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION))
+}
 
 /// The scenario and its overrides.
 #[derive(Debug, Group)]

@@ -13,7 +13,7 @@ use tidegate_workbench::{
 use crate::format::{digits, shown};
 use crate::grid::{drawn, new, prose};
 use crate::interrupt::interrupt_flag;
-use crate::options::{CacheArgs, Verbosity, file, folder};
+use crate::options::{CacheArgs, Verbosity, dilation, file, folder};
 use crate::output::pretty;
 use crate::progress::Total;
 use crate::{Result, emit, follow, print_stderr, style};
@@ -53,6 +53,10 @@ pub(crate) struct Reproduce {
     /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// Time dilation of live UDP runs: emulated time runs slower than the clock by this factor
+    /// (default: chosen for this machine)
+    #[arg(long, value_name = "N", value_parser = dilation())]
+    dilation: Option<u32>,
     #[command(flatten)]
     kept: CacheArgs,
     #[command(flatten)]
@@ -162,6 +166,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
+        dilation: args.dilation,
         cache: cache.as_deref(),
         host: host.as_deref(),
         controls,
@@ -198,6 +203,7 @@ fn dry_run(args: &Reproduce, cache: Option<&Path>) -> Result<String> {
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
+        dilation: args.dilation,
         cache,
         ..ReproduceOptions::default()
     };

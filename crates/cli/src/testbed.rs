@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args as Group;
-use tidegate_workbench::testbed::{self, Carrier, MOST_DILATION};
+use tidegate_workbench::testbed::{self, Carrier};
 use tidegate_workbench::{self as workbench, ControlLoader, Error, Progress, RunOptions};
 
 use crate::engine::Threads;
 use crate::interrupt::interrupt_flag;
-use crate::options::{Scenario, Verbosity, folder};
+use crate::options::{Scenario, Verbosity, dilation, folder};
 use crate::output::{done, ended, json, one_run};
 use crate::progress::Bars;
 use crate::{Result, print_stderr, table};
@@ -20,10 +20,7 @@ pub(crate) struct Testbed {
     scenario: Scenario,
     /// Time dilation: emulated time runs slower than the clock by this factor (default: chosen
     /// for this machine)
-    #[arg(
-        long, value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_DILATION))
-    )]
+    #[arg(long, value_name = "N", value_parser = dilation())]
     dilation: Option<u32>,
     /// Use the kernel's TCP under this congestion control, in place of UDP and the scenario's
     /// protocol; needs root, and rates of at most some 200 Mbit/s

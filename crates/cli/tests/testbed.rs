@@ -255,6 +255,20 @@ fn warning_suspended_host() {
     assert!((300.0..1_500.0).contains(&max), "{}", summary["real"]);
 }
 
+/// The estimate of a figure's live runs is their dilated length: 25 ms of the one live run.
+#[test]
+fn reproductions_accept_a_dilation() {
+    let figure = ["reproduce", "tide/live-sender", "--quick", "--no-cache", "--dry-run", "--json"];
+    for dilation in [500, 2_000] {
+        let dilation_text = dilation.to_string();
+        let call = [&figure[..], &["--dilation", &dilation_text]].concat();
+        let seconds = answer(&call).json()["total"]["clock_s"].as_f64().unwrap();
+        assert_eq!(seconds, 0.025 * f64::from(dilation));
+    }
+    let call = [&figure[..], &["--dilation", "0"]].concat();
+    answer(&call).refused(2, &["--dilation", "1..=1000000"]);
+}
+
 #[test]
 fn testbed_refuses_unsupported_scenarios() {
     let flow = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n";

@@ -183,6 +183,7 @@ pub(crate) fn reproduce(
                 quick,
                 sensitivity,
                 threads,
+                dilation: None,
                 cache: cache.as_deref(),
                 host: None,
                 controls: None,

@@ -42,7 +42,7 @@ pub use manifest::{
     SweepManifest,
 };
 pub use queue::{QueueBytes, QueueDelay};
-pub use real::{RealSummary, TcpAcks};
+pub use real::{MOST_DILATION, RealSummary, TcpAcks};
 pub use recorder::{Recorded, Recorder};
 pub use rows::{ExchangeRow, FlowRow, IterationRow, Names, StepRow};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::fixed::Fixed;
 use crate::queue::QueueDelay;
 
+/// Largest dilation.
+pub const MOST_DILATION: u32 = 1_000_000;
 /// Largest share of datagrams lost outside the fabric without a warning.
 const MOST_LOST: f64 = 1e-4;
 /// Largest 99th percentile of lateness, as a share of the base RTT, without a warning.

@@ -26,7 +26,7 @@ use tidegate_core::fabric::Switch;
 use tidegate_core::faults::Faults;
 use tidegate_core::{Dilation, HEADER_BYTES, PacketSizes, PathOracle, Span, Time};
 use tidegate_endpoint::node::entropy;
-use tidegate_results::{Fixed, QueueDelay, RealSummary, Summary};
+use tidegate_results::{Fixed, MOST_DILATION, QueueDelay, RealSummary, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::OpenRows;
 use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
@@ -49,8 +49,6 @@ pub const HOST_COMMAND: &str = "testbed-host";
 const DATAGRAMS: f64 = 20_000.0;
 /// Minimum real time of a base RTT: a process wakes up in a few hundredths of it.
 const BASE_RTT: Duration = Duration::from_millis(5);
-/// Maximum dilation of time.
-pub const MOST_DILATION: u32 = 1_000_000;
 /// Each host needs a process, and a socket of the switch.
 const MOST_HOSTS: usize = 250;
 /// Shorter datagrams cannot hold a session's handshake.

@@ -86,12 +86,18 @@ pub(super) enum Work {
 /// Runs to be made. A plan with equal sampling intervals is run once for all uses.
 #[derive(Default)]
 pub(super) struct Jobs {
+    /// Time dilation of live UDP runs; `None`: chosen for each plan.
+    dilation: Option<u32>,
     pub(super) jobs: Vec<Job>,
     /// Keys: hash of the plan, interval, and carrier of packets; for a model, its source.
     known: BTreeMap<(String, Option<Span>, Medium), usize>,
 }
 
 impl Jobs {
+    pub(super) fn dilated(dilation: Option<u32>) -> Jobs {
+        Jobs { dilation, ..Jobs::default() }
+    }
+
     /// Indices of a figure's runs, each with all its seeds.
     pub(super) fn request(
         &mut self,
@@ -122,7 +128,7 @@ impl Jobs {
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 let seconds = match &work {
-                    Work::Packets(plan) => clock_s(plan, &medium)?,
+                    Work::Packets(plan) => clock_s(plan, &medium, self.dilation)?,
                     Work::Model(_) => 0.0,
                 };
                 self.jobs.push(Job { work, medium, recording, name, seconds });
@@ -301,19 +307,24 @@ pub(super) fn make(
 
 /// Wall-clock time of a run over real packets; zero for others.
 #[cfg(target_os = "linux")]
-fn clock_s(plan: &Plan, medium: &Medium) -> Result<f64, Error> {
+fn clock_s(plan: &Plan, medium: &Medium, chosen: Option<u32>) -> Result<f64, Error> {
     match medium {
         Medium::Simulated => Ok(0.0),
         Medium::Tcp(_) => Ok(testbed::tcp_time(plan).as_secs_f64()),
         Medium::Udp => {
-            let dilation = testbed::usual_dilation(plan)?;
-            Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
+            Ok(f64::from(dilation(plan, chosen)?) * plan.duration.since(Time::ZERO).as_s_f64())
         }
     }
 }
 
+/// The chosen time dilation, or the usual one of the plan, which is also checked.
+#[cfg(target_os = "linux")]
+fn dilation(plan: &Plan, chosen: Option<u32>) -> Result<u32, Error> {
+    testbed::usual_dilation(plan).map(|usual| chosen.unwrap_or(usual))
+}
+
 #[cfg(not(target_os = "linux"))]
-fn clock_s(_: &Plan, _: &Medium) -> Result<f64, Error> {
+fn clock_s(_: &Plan, _: &Medium, _: Option<u32>) -> Result<f64, Error> {
     Ok(0.0)
 }
 
@@ -334,7 +345,7 @@ fn run_live(
                            process per host";
             return Err(Error::Run(message.to_owned()));
         };
-        Carrier::Udp { program, dilation: testbed::usual_dilation(plan)? }
+        Carrier::Udp { program, dilation: dilation(plan, options.dilation)? }
     };
     let control = testbed::Control { carrier, is_interrupted: &is_interrupted, progress: &|_| {} };
     let output = testbed::emulate(plan, measures, &control)?;

@@ -76,6 +76,8 @@ pub struct ReproduceOptions<'a> {
     pub sensitivity: bool,
     /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
+    /// Time dilation of live UDP runs; `None`: chosen for each run and this machine.
+    pub dilation: Option<u32>,
     /// Folder of cached runs, in which new runs are stored.
     pub cache: Option<&'a Path>,
     /// Program that becomes a host of a testbed, for live UDP runs.
@@ -308,7 +310,7 @@ pub fn reproduce(
 ) -> Result<Reproduction, Error> {
     let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
-    let mut jobs = Jobs::default();
+    let mut jobs = Jobs::dilated(options.dilation);
     let mut requested = Vec::new();
     for &(paper, figure) in &figures {
         if options.is_interrupted() {
@@ -462,7 +464,7 @@ pub fn forecast_reproduction(
     options: &ReproduceOptions<'_>,
 ) -> Result<(Vec<FigureRuns>, Forecast), Error> {
     let papers = registry::papers(options.quick)?;
-    let (figures, mut jobs) = (selected(&papers, selection)?, Jobs::default());
+    let (figures, mut jobs) = (selected(&papers, selection)?, Jobs::dilated(options.dilation));
     let mut requested = Vec::new();
     for (paper, figure) in figures {
         let choices = paper.choices().filter(|_| options.sensitivity).map(Some);
