@@ -146,6 +146,50 @@ fn mean_credit_gives_a_share_without_whole_packets() {
     assert!(mean > 0.97 && nearest < 0.95, "{nearest} {mean}");
 }
 
+/// Permanent flows over one link between two racks, whose round trip without a queue takes 4 us,
+/// with packets of 4,096 bytes, the second `later_ns` after the first.
+fn pairs(flows: u32, jitter: f64, later_ns: u64) -> (f64, Vec<f64>) {
+    let mut fabric = leaf_spine(2, flows, 1, RATE, RATE, Span::ns(500), 4_096);
+    equip(&mut fabric, Stamping::Core);
+    let start = |i: u32| Time::ns(later_ns * u64::from(i));
+    let pairs = (0..flows).map(|i| unlimited(i, flows + i, start(i))).collect();
+    let mut stack = stack("tide");
+    stack.set("jitter", Value::Number(jitter)).unwrap();
+    let mut setup = setup(fabric, stack, pairs, Time::ms(30));
+    setup.warmup = Time::ms(10);
+    setup.routing = Routing::Spray;
+    let (finished, outcome) = run(setup);
+    let used = between(&outcome, 0, 2).wire_bytes as f64 / RATE.bytes_in(Span::ms(20)) as f64;
+    (used, goodputs(&finished, &outcome))
+}
+
+/// With less than a packet in a round trip, packets of equal intervals would keep the groups in
+/// which they started.
+#[test]
+fn random_waits_fill_a_link_with_single_packets() {
+    for flows in [60, 80, 150] {
+        let (used, goodputs) = pairs(flows, 0.25, 1_370);
+        let jain = jain(&goodputs);
+        println!("{flows} flows: {used:.4} of the link, Jain {jain:.4}");
+        assert!(used > 0.995 && jain > 0.998, "{flows} flows: {used} of the link, Jain {jain}");
+    }
+}
+
+/// Two flows whose packets repeat one order keep unequal rates.
+#[test]
+fn random_waits_break_a_repeated_order() {
+    let slowest = |jitter| {
+        let shares = [100, 370, 1_370, 13_370].map(|later_ns| {
+            let (_, goodputs) = pairs(2, jitter, later_ns);
+            2.0 * f64::min(goodputs[0], goodputs[1]) / (goodputs[0] + goodputs[1])
+        });
+        println!("jitter {jitter}: {shares:.3?}");
+        shares.into_iter().fold(1.0, f64::min)
+    };
+    let [without, with] = [0.0, 0.25].map(slowest);
+    assert!(with > 0.95 && without < 0.93, "{without} {with}");
+}
+
 /// The receiver schedules its own downlink: a queue of two BDPs there, which the budget allows, is
 /// no congestion of the network. Stamped, it would be: four flows rest at T(25 Gbit/s).
 #[test]

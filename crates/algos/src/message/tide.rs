@@ -35,10 +35,16 @@
 //! packet is outstanding for the part `f` of that time. With room for less than a packet in a round
 //! trip, the pair sends one in each `s · θ / b`.
 //!
+//! The wait also has a random part, uniform in ± `jitter · min(f, 1 − f) · s · θ / b`. Without it,
+//! the order of several pairs' packets can repeat, and each pair reads the delay of one place in
+//! this order. Below a packet in a round trip, where no other return of the pair paces it, `jitter`
+//! is 1: with less, packets of such pairs form groups, between which the link is idle.
+//!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
-//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of
-//! the receiver's own downlink, which `D` does not: with `τ + D` instead, a flow that waits there,
-//! too, appears faster than it is and gets less than its share.
+//! outstanding. Credit that the sender took itself does not count. A retransmission ends the
+//! measurement without a result. `θ` includes the queue of the receiver's own downlink, which `D`
+//! does not: with `τ + D` instead, a flow that waits there, too, appears faster than it is and gets
+//! less than its share.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
@@ -90,10 +96,8 @@
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * SIRD's loop still limits the credit of senders' own links; the mean outstanding credit equals
 //!   that limit, too. Receivers serve the shortest message first.
-//! * The mean is exact if data returns evenly. The order of packets of few pairs can repeat and
-//!   lock unequal rates, and pairs with less than a packet in a round trip can leave the link idle
-//!   (docs/tide.md, limits).
-//! * The measured round trip includes the return of unscheduled packets' credit.
+//! * The mean is exact if data returns evenly. Packets of two pairs can still be in an order in
+//!   which one reads the longer delay (docs/tide.md, limits).
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
 
 use alloc::format;
@@ -140,6 +144,9 @@ credit_params! {
         update: Update = Update::EveryPacket, "our choice";
         /// How credit follows a limit that is no whole number of packets.
         rounding: Rounding = Rounding::TimeAverage, "our choice";
+        /// Random part of the wait for the next credit of a pair with a packet or more in a round
+        /// trip, relative to its largest value.
+        jitter: f64 = 0.25, in 0.0..=1.0, "our choice";
     }
 }
 
@@ -154,7 +161,7 @@ impl Endpoint for Tide {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "tide",
         title: "Tide",
-        revision: 3,
+        revision: 4,
         citation: "this project; no publication describes it",
         summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
         color: "#e7298a",
@@ -260,6 +267,7 @@ impl TideParams {
             signal: self.signal,
             update: self.update,
             rounding: self.rounding,
+            jitter: self.jitter,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Credit limits: the amount of credit that a receiver may issue to one sender, and its pace.
 
-use tidegate_core::{Rate, Span, Time};
+use tidegate_core::{Rate, Span, Time, mix64};
 
 use super::Settings;
 use super::header::Data;
@@ -98,6 +98,9 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
+    /// The part of it that the sender took itself for unscheduled packets, under the law of a
+    /// target delay.
+    unscheduled: i64,
     /// Time at which scheduled data last returned credit. Unscheduled data returns credit that the
     /// sender took itself, which does not delay the next credit.
     pub(super) returned_at: Time,
@@ -120,6 +123,7 @@ impl Bucket {
         }
         Bucket {
             outstanding: 0,
+            unscheduled: 0,
             returned_at: Time::ZERO,
             sender: Loop::new(settings, settings.sender_floor),
             network,
@@ -140,7 +144,8 @@ impl Bucket {
     /// the bytes that wait between switches.
     #[inline]
     pub(super) fn steer(&mut self, law: &TargetLaw, wire: u32, delay: Span, now: Time) -> i64 {
-        let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
+        let scheduled = self.outstanding - self.unscheduled;
+        let arrival = Arrival { wire: wire as f64, delay, scheduled, now };
         let network = &mut self.network;
         let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);
         network.bytes = bytes.clamp(network.floor, law.most);
@@ -158,13 +163,20 @@ impl Bucket {
     #[inline]
     pub(super) fn issued(&mut self, settings: &Settings, wire: u64, now: Time) {
         if settings.law.is_some() {
-            self.delays.issued(wire as i64, self.outstanding, now);
+            self.delays.issued(wire as i64, self.outstanding - self.unscheduled, now);
         }
     }
 
-    /// Registers that a data packet returns credit.
+    /// Registers that the sender took `wire` bytes of credit itself.
+    pub(super) fn taken(&mut self, settings: &Settings, wire: u64) {
+        if settings.law.is_some() {
+            self.unscheduled += wire as i64;
+        }
+    }
+
+    /// Registers that a data packet of `wire` bytes returns credit.
     #[inline]
-    pub(super) fn returned(&mut self, settings: &Settings, data: &Data, now: Time) {
+    pub(super) fn returned(&mut self, settings: &Settings, data: &Data, wire: u64, now: Time) {
         if settings.law.is_none() {
             return;
         }
@@ -172,7 +184,9 @@ impl Bucket {
             // The time since its credit includes the timeout.
             self.delays.cancel();
         }
-        if !data.is_unscheduled(settings.segments.mtu) {
+        if data.is_unscheduled(settings.segments.mtu) {
+            self.unscheduled = (self.unscheduled - wire as i64).max(0);
+        } else {
             self.returned_at = now;
         }
     }
@@ -222,7 +236,8 @@ impl Bucket {
 
     /// The time for an outstanding credit that is the bucket on average. If data returns evenly,
     /// one packet returns in each `wire / bucket` of a round trip. With room for a part of a
-    /// packet, the packet is outstanding for that part of this time.
+    /// packet, the packet is outstanding for that part of this time on average. Without the random
+    /// part of the wait, the order of several pairs' packets can repeat.
     fn opens_on_average_at(&self, law: &TargetLaw, wire: f64) -> Time {
         let bytes = self.bytes();
         let room = (bytes - self.outstanding as f64) / wire;
@@ -233,7 +248,11 @@ impl Bucket {
             return Time::NEVER;
         }
         let interval = law.round_trip(&self.delays) * wire / bytes;
-        self.returned_at.after(Span::from_ps_f64((1.0 - room) * interval))
+        let jitter = if bytes < wire { 1.0 } else { law.jitter };
+        // Uniform in [−1, 1), and the same until the next return.
+        let uniform = mix64(self.returned_at.as_ps()) as i64 as f64 / -(i64::MIN as f64);
+        let wait = 1.0 - room + uniform * jitter * room.min(1.0 - room);
+        self.returned_at.after(Span::from_ps_f64(wait * interval))
     }
 
     /// Number of a new message's packets for which the receiver books credit as taken by the
@@ -251,6 +270,8 @@ impl Bucket {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::super::tests::settings;
     use super::*;
     use crate::message::tide::TideParams;
@@ -314,26 +335,39 @@ mod tests {
         );
     }
 
-    /// With a limit of 7.4 packets and seven outstanding, the eighth is outstanding for 0.4 of the
-    /// time between two returns, which is a round trip over 7.4.
+    /// With a limit of 7.4 packets and seven outstanding, the eighth is on average outstanding for
+    /// 0.4 of the time between two returns, which is a round trip over 7.4. The random part is
+    /// uniform, up to `jitter` of the smaller of both parts, or all of it below a packet.
     #[test]
     fn mean_outstanding_credit_is_the_limit() {
         let params = TideParams::default();
         let law = TargetLaw::new(&params.target(), 100e3, Rate::gbps(100));
         let round_trip_ns = 8e3;
         let settings = Settings { law: Some(law), ..settings() };
-        let opens_at = |limit: f64, outstanding: i64| {
+        let opens_at = |limit: f64, outstanding: i64, returned_at: Time| {
             let mut bucket = Bucket::new(&settings);
             bucket.network.bytes = limit * settings.full as f64;
             bucket.outstanding = outstanding * settings.full as i64;
-            bucket.returned_at = Time::us(100);
+            bucket.returned_at = returned_at;
             bucket.opens_at(&settings, settings.full as i64)
         };
-        assert_eq!([6, 8].map(|packets| opens_at(7.4, packets)), [Time::ZERO, Time::NEVER]);
+        let others = [6, 8].map(|packets| opens_at(7.4, packets, Time::us(100)));
+        assert_eq!(others, [Time::ZERO, Time::NEVER]);
         // Below one packet, a packet leaves in each 2.5 round trips, of which one is its own.
-        for (limit, outstanding, round_trips) in [(7.4, 7, 0.6 / 7.4), (0.4, 0, 2.5 - 1.0)] {
-            let after_ns = opens_at(limit, outstanding).as_ps() as f64 / 1e3 - 100e3;
-            assert!((after_ns - round_trips * round_trip_ns).abs() < 1.0, "{limit}: {after_ns} ns");
+        for (limit, outstanding, mean, most) in
+            [(7.4, 7, 0.6 / 7.4, 0.1 / 7.4), (7.8, 7, 0.2 / 7.8, 0.05 / 7.8), (0.4, 0, 1.5, 1.0)]
+        {
+            let waits: Vec<f64> = (1..=10_000)
+                .map(|us| opens_at(limit, outstanding, Time::us(us)).since(Time::us(us)))
+                .map(|wait| wait.as_ps() as f64 / 1e3 / round_trip_ns - mean)
+                .collect();
+            let average = waits.iter().sum::<f64>() / waits.len() as f64;
+            assert!(average.abs() < 0.03 * most, "{limit}: {average}");
+            let (low, high) = waits
+                .iter()
+                .fold((0.0, 0.0), |(low, high), &wait| (f64::min(low, wait), f64::max(high, wait)));
+            let range = [-low / most, high / most];
+            assert!(range.iter().all(|part| (0.99..=1.0001).contains(part)), "{limit}: {range:?}");
         }
     }
 }

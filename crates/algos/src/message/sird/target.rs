@@ -44,6 +44,7 @@ pub(crate) struct Target {
     pub(crate) signal: Signal,
     pub(crate) update: Update,
     pub(crate) rounding: Rounding,
+    pub(crate) jitter: f64,
 }
 
 /// Smallest credit limit in bytes: growth is a share of the limit, so it must not be zero.
@@ -71,6 +72,7 @@ pub(crate) struct TargetLaw {
     signal: Signal,
     update: Update,
     pub(super) rounding: Rounding,
+    pub(super) jitter: f64,
 }
 
 /// Delays of one sender's packets, in picoseconds.
@@ -83,27 +85,29 @@ pub(super) struct Delays {
     decreased_at: Option<Time>,
     /// Latest round trip from a credit to its data; zero before the first.
     round_trip: f64,
-    /// A credit whose round trip is measured: its time, and the bytes of later credits.
+    /// A credit whose round trip is measured: its time, and the bytes of later credits. Credit that
+    /// the sender took itself does not count.
     probe: Option<(Time, i64)>,
 }
 
 impl Delays {
-    /// Registers a credit for `wire` bytes, after which `outstanding` bytes are outstanding.
+    /// Registers a credit for `wire` bytes, after which `scheduled` bytes of issued credit are
+    /// outstanding.
     #[inline]
-    pub(super) fn issued(&mut self, wire: i64, outstanding: i64, now: Time) {
+    pub(super) fn issued(&mut self, wire: i64, scheduled: i64, now: Time) {
         match &mut self.probe {
-            Some((_, later)) if outstanding > wire => *later += wire,
+            Some((_, later)) if scheduled > wire => *later += wire,
             // Also after a pause: data of an older credit was cancelled.
             probe => *probe = Some((now, 0)),
         }
     }
 
-    /// Registers that `outstanding` bytes are left after data has arrived. The credit's data has
-    /// arrived when only the bytes of later credits are left.
+    /// Registers that `scheduled` bytes of issued credit are left after data has arrived. The
+    /// credit's data has arrived when only the bytes of later credits are left.
     #[inline]
-    fn returned(&mut self, outstanding: i64, now: Time) {
+    fn returned(&mut self, scheduled: i64, now: Time) {
         if let Some((at, later)) = self.probe
-            && outstanding <= later
+            && scheduled <= later
         {
             self.round_trip = now.since(at).as_ps() as f64;
             self.probe = None;
@@ -124,8 +128,8 @@ pub(super) struct Arrival {
     pub(super) wire: f64,
     /// Largest queueing delay of a hop between switches.
     pub(super) delay: Span,
-    /// Credit outstanding after it.
-    pub(super) outstanding: i64,
+    /// Issued credit that is outstanding after it.
+    pub(super) scheduled: i64,
     pub(super) now: Time,
 }
 
@@ -148,6 +152,7 @@ impl TargetLaw {
             signal: target.signal,
             update: target.update,
             rounding: target.rounding,
+            jitter: target.jitter,
         }
     }
 
@@ -195,8 +200,8 @@ impl TargetLaw {
     /// The next credit limit of a sender with the limit `bytes`, and the share of its round trip
     /// that its packets wait between switches.
     pub(super) fn next(&self, delays: &mut Delays, bytes: f64, arrival: Arrival) -> (f64, f64) {
-        let Arrival { wire, delay, outstanding, now } = arrival;
-        delays.returned(outstanding, now);
+        let Arrival { wire, delay, scheduled, now } = arrival;
+        delays.returned(scheduled, now);
         let round_trip = self.round_trip(delays);
         let waited = (delay.as_ps() as f64 / round_trip).min(1.0);
         let delay = self.signal(delays, delay.as_ps() as f64, now);

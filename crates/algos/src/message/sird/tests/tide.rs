@@ -29,7 +29,7 @@ fn law(params: &TideParams) -> TargetLaw {
 
 /// The next limit, after a packet that was the last outstanding one.
 fn next(law: &TargetLaw, delays: &mut Delays, bytes: f64, delay: Span, now: Time) -> f64 {
-    law.next(delays, bytes, Arrival { wire: PACKET, delay, outstanding: 0, now }).0
+    law.next(delays, bytes, Arrival { wire: PACKET, delay, scheduled: 0, now }).0
 }
 
 /// A limit of `start` bytes after as many round trips, in each of which its packets return with
@@ -116,10 +116,21 @@ fn power_is_the_delay_in_one_round_trip() {
     assert!(expected < 100e3, "{expected}");
 }
 
-/// Limit after a packet at `us` that leaves `outstanding` bytes, from 100 KB.
-fn limit_at(law: &TargetLaw, delays: &mut Delays, outstanding: i64, us: u64) -> f64 {
+/// After a silence of a round trip or more, the growth since the packet before it is no growth.
+#[test]
+fn power_after_a_silence_is_the_delay() {
+    let params = TideParams { signal: Signal::Power, ..TideParams::default() };
+    let (power, delay) = (law(&params), law(&TideParams::default()));
+    let mut delays = Delays::default();
+    next(&power, &mut delays, 100e3, Span::ZERO, Time::us(100));
+    let of = |law, delays| next(law, delays, 100e3, Span::us(10), Time::us(200));
+    assert_eq!(of(&power, &mut delays), of(&delay, &mut Delays::default()));
+}
+
+/// Limit after a packet at `us` that leaves `scheduled` bytes, from 100 KB.
+fn limit_at(law: &TargetLaw, delays: &mut Delays, scheduled: i64, us: u64) -> f64 {
     let (delay, now) = (Span::us(2), Time::us(us));
-    law.next(delays, 100e3, Arrival { wire: PACKET, delay, outstanding, now }).0
+    law.next(delays, 100e3, Arrival { wire: PACKET, delay, scheduled, now }).0
 }
 
 #[test]
@@ -208,19 +219,38 @@ fn only_returned_scheduled_data_delays_credit() {
     }
 }
 
+/// Two unscheduled packets are booked, of which one does not arrive.
 #[test]
-fn retransmission_measures_no_round_trip() {
-    let round_trip_us = |retransmission| {
+fn unscheduled_packets_do_not_lengthen_a_round_trip() {
+    let mut host = Tide::new(&TideParams::default(), &context(0));
+    for (us, packet) in [(1, 0), (20, 2)] {
+        let data = Data { unscheduled: 2, offset: packet * MTU as u64, ..Data::default() };
+        deliver(&mut host, Time::us(us), data, Span::ZERO);
+    }
+    let law = host.settings.law.as_ref().unwrap();
+    let round_trip_us = law.round_trip(&host.inbox.sources[0].bucket.delays) / 1e6;
+    assert!((round_trip_us - 19.0).abs() < 0.1, "{round_trip_us} us");
+}
+
+#[test]
+fn retransmission_or_silence_measures_no_round_trip() {
+    let round_trip_us = |(retransmission, is_silent)| {
         let mut host = Tide::new(&TideParams::default(), &context(0));
         deliver(&mut host, Time::us(1), Data::default(), Span::ZERO);
+        if is_silent {
+            host.inbox.silence(&host.settings, 0);
+        }
         let data = Data { offset: MTU as u64, retransmission, ..Data::default() };
         deliver(&mut host, Time::us(1_100), data, Span::ZERO);
         let law = host.settings.law.as_ref().unwrap();
         law.round_trip(&host.inbox.sources[0].bucket.delays) / 1e6
     };
-    let [original, retransmission] = [false, true].map(round_trip_us);
+    let [original, retransmission, silence] =
+        [(false, false), (true, false), (false, true)].map(round_trip_us);
     assert!((original - 1_099.0).abs() < 1.0, "{original} us");
-    assert!((retransmission - 8.0).abs() < 0.1, "{retransmission} us, not the base RTT");
+    for invalid in [retransmission, silence] {
+        assert!((invalid - 8.0).abs() < 0.1, "{invalid} us, not the base RTT");
+    }
 }
 
 /// Every limit has room between its ends, also if the BDP is less than a packet.
@@ -238,6 +268,18 @@ fn small_bdp_leaves_a_limit_of_a_packet() {
         }
         assert_eq!(host.inbox.sources[0].bucket.bytes(), host.settings.full as f64);
     }
+}
+
+/// An empty path, and the longest queues of two hops.
+#[test]
+fn limit_has_room_for_the_queues_of_two_hops() {
+    let mut host = Tide::new(&TideParams::default(), &context(0));
+    for packet in 0..50_000 {
+        let data = Data { offset: packet * MTU as u64, ..Data::default() };
+        deliver(&mut host, Time::us(packet), data, Span::ZERO);
+    }
+    let queues = 2.0 * 13.5e-6 * 100e9 / 8.0;
+    assert_eq!(host.inbox.sources[0].bucket.bytes(), host.host.bdp_bytes + queues);
 }
 
 /// A limit at its lower end grows again, with parameters at their extremes.
@@ -268,6 +310,7 @@ fn every_message_arrives_once_under_faults() {
             signal: [Signal::PeakHopDelay, Signal::Power][seed as usize % 2],
             update: [Update::EveryPacket, Update::RoundTrip][seed as usize / 2 % 2],
             rounding: [Rounding::Nearest, Rounding::TimeAverage][seed as usize / 12 % 2],
+            jitter: [0.0, 0.25, 1.0][seed as usize % 3],
             m: [0.001, 0.1, 2.0][seed as usize / 4 % 3],
             ..TideParams::default()
         },
