@@ -152,8 +152,8 @@ fn partition_is_reported() {
     assert!(rows[1..5].iter().all(|row| row.last() == Some(&"6")), "{text}");
 }
 
-/// Too many messages are unfinished, so the percentile of the reference is a lower bound. A ratio to
-/// it could be too high or too low.
+/// Too many messages are unfinished, so the percentile of the reference is a lower bound. A ratio
+/// to it could be too high or too low.
 #[test]
 fn worst_failures_have_no_ratio_to_a_bound() {
     let place = leaf_spine();

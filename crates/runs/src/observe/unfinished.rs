@@ -91,7 +91,8 @@ fn unfinished(group: &GroupSummary, is_reported: impl Fn() -> bool) -> Option<St
     })
 }
 
-/// The warning about an unfinished collective or job. `is_apart`: some of its messages have no path.
+/// The warning about an unfinished collective or job. `is_apart`: some of its messages have no
+/// path.
 fn of_job(plan: &Plan, job: &JobSummary, block: &Traffic, is_apart: bool) -> String {
     let JobSummary { label, op, iterations, finished, .. } = job;
     let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
