@@ -99,7 +99,7 @@ def test_axes_come_from_the_catalog():
 
 def test_lower_bounds_are_no_values(tmp_path):
     # Less credit than a packet needs leaves messages unfinished.
-    starved = {**SCENARIO, "drain": "10us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}
+    starved = {**SCENARIO, "drain": "200us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}
     study = tidegate.tune(
         starved,
         "sird",
@@ -110,8 +110,20 @@ def test_lower_bounds_are_no_values(tmp_path):
         final_seeds=2,
         cache=tmp_path,
     )
-    failed = [one for one in study.candidates if one.state == "fail"]
-    assert failed and all(one.numbers["budget"] < 1.0 for one in failed)
+    bounds = [one for one in study.candidates if one.state == "lower bound"]
+    assert bounds and all(one.numbers["budget"] < 1.0 for one in bounds)
+
+
+def test_a_search_without_values_says_so(tmp_path):
+    # The last messages never finish. The defaults have no better state than other candidates.
+    cut = {**SCENARIO, "drain": "0us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}
+    params = ["sird.budget"]
+    study = small(given=cut, protocols=["sird"], params=params, budget=4, cache=tmp_path)
+    assert {one.state for one in study.candidates} == {"lower bound"}
+    assert all(one.objectives and "unfinished" in one.why for one in study.candidates)
+    text = repr(study)
+    assert "sird: of 4 candidates, 4 have only a lower bound and 0 failed" in text
+    assert "no candidate could be compared with them: increase duration or drain" in text
 
 
 def search(out=None, **more):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tidegate._tune.goals import Constraint, Objective
 from tidegate._tune.search import (
+    LOWER_BOUND,
     Bench,
     Candidate,
     Search,
@@ -164,6 +165,11 @@ class Study:
         """Explain why the defaults of a protocol are recommended."""
         if not self.axes[one.protocol]:
             return "it has no parameters to search"
+        own = [it for it in self.candidates if it.protocol == one.protocol]
+        if own and all(it.why for it in own if it.number > 0):
+            is_open = any(it.state == LOWER_BOUND for it in own)
+            remedy = ": increase duration or drain, so that messages finish" if is_open else ""
+            return f"no candidate could be compared with them{remedy}"
         return "no candidate is shown to be better on these seeds"
 
     def __repr__(self) -> str:
@@ -189,6 +195,15 @@ class Study:
         if fixed:
             notes.append(f"Only with defaults, without parameters to search: {', '.join(fixed)}.")
         notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
+        for one in self.protocols:
+            own = [it for it in self.candidates if it.protocol == one.protocol]
+            reasons = [it.why for it in own if it.why]
+            if reasons:
+                bounds = sum(it.state == LOWER_BOUND for it in own)
+                notes.append(
+                    f"{one.protocol}: of {len(own)} candidates, {bounds} have only a lower bound "
+                    f"and {len(reasons) - bounds} failed; the first reason: {reasons[0]}."
+                )
         best = self.best
         if not best.meets_constraints:
             notes.append("No protocol meets the constraints on these seeds.")
@@ -425,7 +440,7 @@ def _tuned(
     difference = _difference(values[0], values[-1])
     sign = 1.0 if goal.maximise else -1.0
     gain = 0.0
-    if chosen is not default and default.objectives:
+    if chosen is not default and default.state == "complete":
         gain = sign * (chosen.objectives[0] - default.objectives[0])
     importance = search.importance()
     curves = {}

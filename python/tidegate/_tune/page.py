@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from tidegate import _colors, _native, plot
 from tidegate._facade import protocols as catalog
 from tidegate._tune.answer import Study, Tuned
+from tidegate._tune.search import LOWER_BOUND
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -57,10 +58,11 @@ def page(study: Study) -> str:
     """Return the page as HTML."""
     looks = {one.name: one for one in catalog()}
     goal = study.objectives[0]
+    tried = [it for it in study.candidates if it.state != LOWER_BOUND]
 
     def progress(axes: Axes) -> None:
         for one in study.protocols:
-            own = [it for it in study.candidates if it.protocol == one.protocol and it.objectives]
+            own = [it for it in tried if it.protocol == one.protocol and it.objectives]
             at = [it.number for it in own]
             axes.plot(
                 at,
@@ -130,9 +132,10 @@ def page(study: Study) -> str:
 
 
 def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
+    tried = [it for it in study.candidates if it.state != LOWER_BOUND]
     for name, look in looks.items():
         color = _colors.on_white(look.color)
-        own = [it for it in study.candidates if it.protocol == name and len(it.objectives) > 1]
+        own = [it for it in tried if it.protocol == name and len(it.objectives) > 1]
         if not own:
             continue
         axes.plot(

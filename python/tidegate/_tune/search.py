@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 PRUNED_FROM = 10
 """Completed trials of a protocol from which the search ends bad candidates early."""
 
+LOWER_BOUND = "lower bound"
+"""State of candidates that leave messages unfinished: they rank behind all complete ones."""
+
 
 @dataclass(frozen=True)
 class Rung:
@@ -184,6 +187,8 @@ class Candidate:
     constraints: list[float] = field(default_factory=list)
     state: str = "complete"
     number: int = 0
+    why: str = ""
+    """Why it failed, or has only lower bounds."""
 
 
 class Search:
@@ -387,18 +392,19 @@ class Search:
             return
         measured = [by_seed(one.of, conditions) for one in self._objectives]
         bounded = [by_seed(one.of, conditions) for one in self._constraints]
-        # Otherwise, the fewer messages a candidate completes, the better it would be.
-        if not self._is_default(trial):
-            for goal in self._objectives:
-                if is_open(goal, conditions):
-                    trial.set_user_attr("why", f"{goal.of}: a lower bound: messages are unfinished")
-                    self.study.tell(trial, state=TrialState.FAIL)
-                    return
+        values = [statistics.fmean(one) for one in measured if one is not None]
         means = [statistics.fmean(one) for one in bounded if one is not None]
         self._note(means)
         trial.set_user_attr("constraints", means)
+        # Otherwise, the fewer messages a candidate completes, the better it would be.
+        goal = next((one for one in self._objectives if is_open(one, conditions)), None)
+        if goal is not None:
+            trial.set_user_attr("bounds", values)
+            trial.set_user_attr("why", f"{goal.of}: a lower bound: messages are unfinished")
+            self.study.tell(trial, state=TrialState.FAIL)
+            return
         trial.set_user_attr(self._first.name, measured[0][0] if measured[0] else None)
-        self.study.tell(trial, [statistics.fmean(one) for one in measured if one is not None])
+        self.study.tell(trial, values)
 
     def candidates(self) -> list[Candidate]:
         """Return all trials."""
@@ -408,15 +414,17 @@ class Search:
                 continue
             numbers = {name: float(value) for name, value in trial.params.items()}
             values = {one.name: one.text(numbers[one.name]) for one in self.axes}
+            bounds = trial.user_attrs.get("bounds")
             found.append(
                 Candidate(
                     protocol=self.protocol,
                     values=values,
                     numbers=numbers,
-                    objectives=list(trial.values or ()),
+                    objectives=list(trial.values or bounds or ()),
                     constraints=self._excess(trial) if self._constraints else [],
-                    state=trial.state.name.lower(),
+                    state=LOWER_BOUND if bounds else trial.state.name.lower(),
                     number=number,
+                    why=trial.user_attrs.get("why", ""),
                 )
             )
         return found
