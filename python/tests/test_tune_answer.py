@@ -94,8 +94,8 @@ def test_lower_bounds_are_not_preferred(default, chosen, is_improved, meets):
 
 
 def test_protocols_are_in_the_order_of_their_answers():
-    def tuned(name, value, is_lower_bound=False, meets=True):
-        value = Interval(value, 1.0, is_lower_bound)
+    def tuned(name, value, is_lower_bound=False, meets=True, missing=0):
+        value = Interval(value, 1.0, is_lower_bound, missing=missing)
         nothing = Interval.of([])
         return answer.Tuned(
             name, {}, {}, value, value, nothing, 0, None, False, {}, {}, meets_constraints=meets
@@ -104,13 +104,24 @@ def test_protocols_are_in_the_order_of_their_answers():
     found = [
         tuned("violates", 1.0, meets=False),
         tuned("failed", math.nan),
+        tuned("none in a seed", 1.0, missing=1),
         tuned("bound", 2.0, is_lower_bound=True),
         tuned("slow", 4.0),
         tuned("fast", 3.0),
     ]
     for text, first in [("min fct_p99", ["fast", "slow"]), ("max fct_p99", ["slow", "fast"])]:
         names = [one.protocol for one in answer._ordered(found, goals.objective(text))]
-        assert names == [*first, "bound", "failed", "violates"]
+        assert names == [*first, "bound", "none in a seed", "failed", "violates"]
+
+
+def test_a_missing_seed_is_worse_than_any():
+    partial = Interval.of([92.4, 134.5, None])
+    assert str(partial).endswith("(n = 2 of 3)") and not partial.is_complete
+    assert not answer._difference([1.0, None, 3.0], [9.0, 2.0, 11.1]).excludes_zero
+    whole = Interval.of([200.0, 201.0, 202.0])
+    tuned = answer.Tuned("a", {}, {}, whole, partial, partial, 0, None, True, {}, {})
+    (checked,) = answer._checked([tuned], [])
+    assert checked.answer == whole
 
 
 def warned(tuned):

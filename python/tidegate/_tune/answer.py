@@ -45,35 +45,46 @@ REPORT_FROM = 2_000_001
 class Interval:
     """A mean over seeds, and half of its 95 % interval by Student's t.
 
-    It is a lower bound if messages of the runs are unfinished.
+    It is a lower bound if messages of the runs are unfinished. With `missing` seeds, in which no
+    message finished, it is worse than any complete value.
     """
 
     mean: float
     half_width: float | None
     is_lower_bound: bool = False
+    n: int = 0
+    missing: int = 0
 
     @staticmethod
-    def of(values: Sequence[float]) -> Interval:
-        """Return the interval of values; NaN without values."""
-        if not values:
-            return Interval(math.nan, None)
-        mean = statistics.fmean(values)
-        if len(values) < 2:
-            return Interval(mean, None)
+    def of(given: Sequence[float | None]) -> Interval:
+        """Return the interval of values, of which some may be missing; NaN without values."""
+        values = [one for one in given if one is not None]
+        n, missing = len(values), len(given) - len(values)
+        if n < 2:
+            return Interval(values[0] if values else math.nan, None, n=n, missing=missing)
         from scipy.stats import t
 
-        error = statistics.stdev(values) / math.sqrt(len(values))
-        return Interval(mean, float(t.ppf(0.975, len(values) - 1)) * error)
+        error = statistics.stdev(values) / math.sqrt(n)
+        half_width = float(t.ppf(0.975, n - 1)) * error
+        return Interval(statistics.fmean(values), half_width, n=n, missing=missing)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it can be compared: all seeds have a value, which is no lower bound."""
+        return not (math.isnan(self.mean) or self.missing or self.is_lower_bound)
 
     @property
     def excludes_zero(self) -> bool:
         """Whether zero is outside of the interval. Equal values of all seeds test nothing."""
-        return self.half_width is not None and abs(self.mean) > self.half_width > 0
+        if self.half_width is None or not self.is_complete:
+            return False
+        return abs(self.mean) > self.half_width > 0
 
     def __str__(self) -> str:
-        """Return `mean ± half width`."""
+        """Return `mean ± half width`, and the number of seeds if some have no value."""
         half = "" if self.half_width is None else f" ± {self.half_width:.3g}"
-        return f"{'≥ ' if self.is_lower_bound else ''}{self.mean:.4g}{half}"
+        n = f" (n = {self.n} of {self.n + self.missing})" if self.missing else ""
+        return f"{'≥ ' if self.is_lower_bound else ''}{self.mean:.4g}{half}{n}"
 
 
 @dataclass(frozen=True)
@@ -431,7 +442,7 @@ def _tuned(
     values = [each_seed(goal.of, conditions) for conditions in results]
     default_value, tuned_value = (
         replace(
-            Interval.of([one for one in of if one is not None]),
+            Interval.of(of),
             is_lower_bound=is_open(goal, conditions),
         )
         for of, conditions in ((values[0], results[0]), (values[-1], results[-1]))
@@ -469,7 +480,7 @@ def _tuned(
 def _difference(one: Sequence[float | None], other: Sequence[float | None]) -> Interval:
     """Return the difference by seed, over the seeds that have both values."""
     pairs = zip(one, other, strict=False)
-    return Interval.of([b - a for a, b in pairs if a is not None and b is not None])
+    return Interval.of([None if a is None or b is None else b - a for a, b in pairs])
 
 
 def _means(
@@ -515,10 +526,7 @@ def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[
     def checked(tuned: Tuned) -> Tuned:
         meets = [_meets(constraints, values, best) for values in tuned.bounded]
         values = (tuned.default, tuned.tuned)
-        default, own = (
-            ok and not of.is_lower_bound and not math.isnan(of.mean)
-            for ok, of in zip(meets, values, strict=True)
-        )
+        default, own = (ok and of.is_complete for ok, of in zip(meets, values, strict=True))
         is_improved = own if own != default else tuned.is_improved and meets[0] == meets[1]
         return replace(tuned, meets_constraints=meets[is_improved], is_improved=is_improved)
 
@@ -528,13 +536,14 @@ def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[
 def _ordered(found: Sequence[Tuned], goal: Objective) -> list[Tuned]:
     """Return protocols, the best first.
 
-    Those that violate a constraint, whose runs failed, or with a lower bound come last.
+    Those that violate a constraint, without values in some seeds, or with a lower bound come last.
     """
 
-    def order(one: Tuned) -> tuple[bool, bool, bool, float]:
+    def order(one: Tuned) -> tuple[bool, bool, int, bool, float]:
         value = one.answer
         mean = -value.mean if goal.maximise else value.mean
-        return not one.meets_constraints, math.isnan(mean), value.is_lower_bound, mean
+        missing = value.missing
+        return not one.meets_constraints, math.isnan(mean), missing, value.is_lower_bound, mean
 
     return sorted(found, key=order)
 
