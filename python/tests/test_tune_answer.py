@@ -114,6 +114,39 @@ def test_protocols_are_in_the_order_of_their_answers():
         assert names == [*first, "bound", "none in a seed", "failed", "violates"]
 
 
+def test_lower_bounds_have_no_differences():
+    # The seeds have values, but messages are unfinished with the defaults of `b`.
+    one, bound = Interval.of([1.0, 2.0]), replace(Interval.of([8.0, 9.1]), is_lower_bound=True)
+    values = ((1.0, 2.0), (8.0, 9.1))
+    first, second = (
+        answer.Tuned(name, {}, {}, value, value, one, 0, None, False, {}, {}, (by_seed, by_seed))
+        for name, value, by_seed in (("a", one, values[0]), ("b", bound, values[1]))
+    )
+    assert str(answer._behind(second, first, goals.objective("min fct_p99"))) == "-"
+    third = replace(second, default=one)
+    assert answer._behind(third, first, goals.objective("min fct_p99")).mean == 7.05
+
+
+def test_the_front_has_lower_bounds(tmp_path):
+    def metric(name, value, is_lower_bound=False):
+        return SimpleNamespace(
+            label="", metric=name, min_bytes=None, is_lower_bound=is_lower_bound, values=[value] * 2
+        )
+
+    # On the reported seeds, the first point is a lower bound, and the other is complete.
+    measured = [
+        [[metric("fct_p99", 1.0, is_lower_bound=True), metric("goodput", 5.0)]],
+        [[metric("fct_p99", 9.0), metric("goodput", 6.0)]],
+    ]
+    bench = SimpleNamespace(measured=lambda *_: measured)
+    tried = [Candidate("swift", {"x": i}, {}, [1.0 + i, 1.0 + i], number=i) for i in range(2)]
+    search = SimpleNamespace(protocol="swift", candidates=lambda: tried)
+    wanted = [goals.objective("min fct_p99"), goals.objective("max goodput")]
+    front = answer._front(bench, [search], (wanted, []), [1, 2], [])
+    assert [str(one.measured[0]) for one in front] == ["≥ 1 ± 0", "9 ± 0"]
+    assert [one.holds for one in front] == [False, True]
+
+
 def test_a_missing_seed_is_worse_than_any():
     partial = Interval.of([92.4, 134.5, None])
     assert str(partial).endswith("(n = 2 of 3)") and not partial.is_complete

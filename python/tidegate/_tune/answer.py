@@ -82,6 +82,8 @@ class Interval:
 
     def __str__(self) -> str:
         """Return `mean ± half width`, and the number of seeds if some have no value."""
+        if math.isnan(self.mean):
+            return "-"
         half = "" if self.half_width is None else f" ± {self.half_width:.3g}"
         n = f" (n = {self.n} of {self.n + self.missing})" if self.missing else ""
         return f"{'≥ ' if self.is_lower_bound else ''}{self.mean:.4g}{half}{n}"
@@ -200,6 +202,10 @@ class Study:
             f"{self.objectives[0]}: means over n = {n} seeds that the search did not use.",
             "*: the 95 % interval of the paired difference excludes zero.",
         ]
+        shown = [it for one in self.protocols for it in (one.default, one.tuned)]
+        shown += [it for one in self.front for it in one.measured]
+        if any(it.is_lower_bound for it in shown):
+            notes.append("≥: a lower bound, as messages are unfinished; differences to it are not shown.")
         if self.constraints:
             notes.append(f"Subject to {', '.join(self.constraints)}.")
         fixed = [name for name, axes in self.axes.items() if not axes]
@@ -309,10 +315,18 @@ def _front(
         for one, conditions in zip(own, results, strict=True):
             each = [by_seed(goal.of, conditions) for goal in objectives]
             key = (one.protocol, one.number)
-            values[key] = tuple(Interval.of(it) for it in each if it is not None)
+            values[key] = tuple(
+                replace(Interval.of(it), is_lower_bound=is_open(goal, conditions))
+                for goal, it in zip(objectives, each, strict=True)
+                if it is not None
+            )
             bounded[key] = _means(constraints, conditions)
     values = {key: one for key, one in values.items() if len(one) == len(objectives)}
-    means = {key: [interval.mean for interval in one] for key, one in values.items()}
+    # Only minimised values are lower bounds: they are worse than any complete value.
+    means = {
+        key: [math.inf if it.is_lower_bound else it.mean for it in one]
+        for key, one in values.items()
+    }
     best = _best(constraints, [*(of for one in found for of in one.bounded), *bounded.values()])
 
     def point(at: int, one: Candidate) -> FrontPoint:
@@ -448,7 +462,9 @@ def _tuned(
         for of, conditions in ((values[0], results[0]), (values[-1], results[-1]))
     )
     bounded = [_means(constraints, conditions) for conditions in results]
-    difference = _difference(values[0], values[-1])
+    difference = Interval.of([])
+    if not (default_value.is_lower_bound or tuned_value.is_lower_bound):
+        difference = _difference(values[0], values[-1])
     sign = 1.0 if goal.maximise else -1.0
     gain = 0.0
     if chosen is not default and default.state == "complete":
@@ -465,7 +481,7 @@ def _tuned(
         tuned=tuned_value,
         difference=difference,
         gain=gain,
-        kept=sign * difference.mean / gain if gain > 0 else None,
+        kept=sign * difference.mean / gain if gain > 0 and difference.n else None,
         is_improved=chosen is not default
         and not tuned_value.is_lower_bound
         and difference.excludes_zero
@@ -481,6 +497,14 @@ def _difference(one: Sequence[float | None], other: Sequence[float | None]) -> I
     """Return the difference by seed, over the seeds that have both values."""
     pairs = zip(one, other, strict=False)
     return Interval.of([None if a is None or b is None else b - a for a, b in pairs])
+
+
+def _behind(one: Tuned, best: Tuned, goal: Objective) -> Interval:
+    """Return by how much a protocol is worse than the best; NaN if either has a lower bound."""
+    if one.answer.is_lower_bound or best.answer.is_lower_bound:
+        return Interval.of([])
+    pair = (best.by_seed[best.is_improved], one.by_seed[one.is_improved])
+    return _difference(*(reversed(pair) if goal.maximise else pair))
 
 
 def _means(
@@ -592,11 +616,7 @@ def answered(
         pair = (own[0].candidate, _chosen(own, goals, best))
         found.append(_tuned(bench, search, pair, goals, (searched, report)))
     found = _ordered(_checked(found, goals[1]), goal)
-    first, *others = ((one.protocol, one.by_seed[one.is_improved]) for one in found)
-    differences = {
-        protocol: _difference(*((values, first[1]) if goal.maximise else (first[1], values)))
-        for protocol, values in others
-    }
+    differences = {one.protocol: _behind(one, found[0], goal) for one in found[1:]}
     everything = [one for search in searches for one in search.candidates()]
     front = _front(bench, searches, goals, report, found) if len(goals[0]) > 1 else []
     return Study(
