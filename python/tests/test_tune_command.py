@@ -83,6 +83,17 @@ def test_values_of_the_command_are_converted(command):
     assert given["ranges"] == {"swift.base_target": ("10us", "50us")}
 
 
+@pytest.mark.parametrize(
+    ("option", "key", "values"),
+    [("over", "traffic.0.load", ["0.1", "0.2"]), ("range", "swift.beta", ["0.1..1", "0.2..1"])],
+)
+def test_a_key_occurs_once(command, capsys, option, key, values):
+    field = "ranges" if option == "range" else option
+    with pytest.raises(SystemExit):
+        command(**{field: [f"{key}={one}" for one in values]})
+    assert f"--{option}: {key} occurs twice" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("exists", [False, True])
 def test_an_interrupt_names_the_folder_if_it_exists(command, tmp_path, capsys, exists):
     out = str(tmp_path if exists else tmp_path / "none")

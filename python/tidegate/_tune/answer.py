@@ -205,7 +205,9 @@ class Study:
         shown = [it for one in self.protocols for it in (one.default, one.tuned)]
         shown += [it for one in self.front for it in one.measured]
         if any(it.is_lower_bound for it in shown):
-            notes.append("≥: a lower bound, as messages are unfinished; differences to it are not shown.")
+            notes.append(
+                "≥: a lower bound, as messages are unfinished; differences to it are not shown."
+            )
         if self.constraints:
             notes.append(f"Subject to {', '.join(self.constraints)}.")
         fixed = [name for name, axes in self.axes.items() if not axes]

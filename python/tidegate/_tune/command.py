@@ -7,9 +7,11 @@ import signal
 import sys
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tidegate.errors import Error, ScenarioError, TidegateWarning, UsageError
+
+T = TypeVar("T")
 
 
 def main(text: str) -> int:
@@ -21,8 +23,8 @@ def main(text: str) -> int:
     as_json = options.pop("json")
     scenario, protocols = options.pop("scenario"), options.pop("protocols")
     objective = options.pop("objective")
-    options["ranges"] = dict(_range(one) for one in options["ranges"])
-    options["over"] = dict(_values(one) for one in options["over"])
+    options["ranges"] = _once("--range", [_range(one) for one in options["ranges"]])
+    options["over"] = _once("--over", [_values(one) for one in options["over"]])
     if options["quiet"]:
         options["progress"] = False
         warnings.simplefilter("ignore", TidegateWarning)
@@ -64,6 +66,15 @@ def _range(text: str) -> tuple[str, tuple[str, str]]:
             "poseidon.p=10us..80us"
         )
     return key, (low, high)
+
+
+def _once(option: str, pairs: list[tuple[str, T]]) -> dict[str, T]:
+    """Return pairs by key. A key that occurs twice is an error: one of them would be lost."""
+    keys = [key for key, _ in pairs]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        _refuse(f"{option}: {twice} occurs twice, expected once")
+    return dict(pairs)
 
 
 def _value(text: str) -> bool | float | str:

@@ -44,11 +44,16 @@ def _listed(given: str | Iterable[str] | None) -> list[str]:
     return [name.strip() for text in _texts(given) for name in text.split(",")]
 
 
-def _check_names(names: Sequence[str], params: Iterable[str], ranges: Iterable[str]) -> None:
-    """Raise an error if a protocol occurs twice, or a parameter is of none of them."""
+def _check_once(option: str, names: Sequence[str]) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise UsageError(f"--protocols: {twice} occurs twice")
+        raise UsageError(f"{option}: {twice} occurs twice")
+
+
+def _check_names(names: Sequence[str], params: Sequence[str], ranges: Iterable[str]) -> None:
+    """Raise an error if a name occurs twice, or a parameter is of none of the protocols."""
+    _check_once("--protocols", names)
+    _check_once("--params", params)
     for option, given in (("--params", params), ("--range", ranges)):
         for name in given:
             if name.partition(".")[0] not in names:
@@ -60,6 +65,8 @@ def _check_names(names: Sequence[str], params: Iterable[str], ranges: Iterable[s
 
 def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
     found = {}
+    if given is not None and not isinstance(given, Mapping):
+        raise UsageError(f"--over: found {given!r}, expected a mapping of keys to lists of values")
     for key, values in (given or {}).items():
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise UsageError(f"--over: {key}: found {values!r}, expected a list of values")
@@ -161,6 +168,7 @@ def tune(
     elif "all" in names:
         raise UsageError("--protocols: `all` cannot be combined with other names")
     wanted = [goals.objective(text) for text in _texts(objective)]
+    _check_once("--objective", [str(one.of) for one in wanted])
     bounds = [goals.constraint(text) for text in _texts(subject_to)]
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
