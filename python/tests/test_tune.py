@@ -570,6 +570,31 @@ def test_a_protocol_without_parameters_takes_part(tmp_path, alone):
     assert tidegate.load(out / "ndp.toml").resolved["transport"]["protocol"] == "ndp"
 
 
+def test_a_protocol_without_messages_is_skipped(tmp_path, monkeypatch):
+    measured, names = Bench.measured, ["ndp", "swift"]
+
+    def without(bench, protocol, *given):
+        found = measured(bench, protocol, *given)
+        if protocol not in names[:1]:
+            return found
+        # Under the second value of `over`, no message finishes.
+        return [
+            [one, [it for it in other if "fct" not in it.metric and "slowdown" not in it.metric]]
+            for one, other in found
+        ]
+
+    monkeypatch.setattr(Bench, "measured", without)
+    monkeypatch.setattr("tidegate._tune.run._supported", lambda *_: (names, []))
+    over = {"traffic.0.load": [0.4, 0.5]}
+    options = {"final_seeds": 2, "budget": 4, "cache": tmp_path, "over": over}
+    why = r"ndp: --over traffic.0.load=0.5: fct_mean of small: no message finished: increase dur"
+    with pytest.warns(tidegate.TidegateWarning, match=f"^skipped {why}"):
+        study = tidegate.tune(SCENARIO, "all", "min fct_mean of small", **options)
+    assert [one.protocol for one in study.protocols] == ["swift"]
+    with pytest.raises(tidegate.UsageError, match=f"^{why}"):
+        tidegate.tune(SCENARIO, "ndp,swift", "min fct_mean of small", **options)
+
+
 def test_all_protocols_that_can_run_take_part(tmp_path):
     options = {"threads": 2, "final_seeds": 2, "cache": tmp_path}
     goal, known = "min fct_mean of small", [one.name for one in tidegate.protocols()]

@@ -19,6 +19,11 @@ _CONSTRAINT = re.compile(
 )
 
 
+def _is_of_messages(metric: str) -> bool:
+    """Whether only finished messages have a metric."""
+    return "fct" in metric or "slowdown" in metric
+
+
 @dataclass(frozen=True)
 class Quantity:
     """A metric, of one label or of the whole run."""
@@ -47,6 +52,9 @@ class Quantity:
     def explained(self, metrics: Iterable[Metric]) -> str:
         """Explain why a point lacks the metric."""
         listed = list(metrics)
+        own = [one for one in listed if one.label == self.label] or listed
+        if _is_of_messages(self.metric) and not any(_is_of_messages(it.metric) for it in own):
+            return f"{self}: no message finished: increase duration or drain"
         names = {self.metric + suffix for suffix in _SUFFIXES}
         labels = sorted({one.label for one in listed if one.metric in names and one.label})
         if self.label is not None:

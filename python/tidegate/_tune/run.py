@@ -162,7 +162,8 @@ def tune(
     known = {one.name: one for one in catalog()}
     bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
     names = _listed(protocols)
-    if names == ["all"]:
+    is_all = names == ["all"]
+    if is_all:
         names, refused = _supported(bench, known)
         warn(refused)
     elif "all" in names:
@@ -216,13 +217,18 @@ def tune(
     }
     if out is not None:
         files.check(Folder(os.fspath(out)), settings, force)
+    without: dict[str, str] = {}
     for name, own in found.items():
         # Before the folder is created. The search finds these runs in the cache.
         defaults = {one.name: one.text(one.default) for one in own}
-        (conditions,) = bench.measured(name, [defaults], searched[:1])
-        why = lacking([*wanted, *bounds], conditions)
+        (conditions,) = bench.measured(name, [defaults], searched)
+        why = lacking([*wanted, *bounds], conditions, bench.over)
         if why is not None:
-            raise UsageError(f"{name}: {why}")
+            without[name] = f"{name}: {why}"
+            if not is_all or len(without) == len(names):
+                raise UsageError(without[name])
+    warn([f"skipped {why}" for why in without.values()])
+    names = [name for name in names if name not in without]
     goal = (wanted, bounds)
     spread = (searched, final_seeds)
 

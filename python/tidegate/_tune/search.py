@@ -160,13 +160,20 @@ def by_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float]
 
 
 def lacking(
-    goals: Iterable[Objective | Constraint], conditions: Sequence[Sequence[Metric]]
+    goals: Iterable[Objective | Constraint],
+    conditions: Sequence[Sequence[Metric]],
+    over: Mapping[str, Sequence[Any]],
 ) -> str | None:
-    """Explain which quantity runs lack; `None` if they have all."""
+    """Explain which quantity runs lack, under which values of `over`; `None` if they have all."""
     for of in (one.of for one in goals):
-        if by_seed(of, conditions) is None:
-            without = next((one for one in conditions if of.among(one) is None), ())
-            return of.explained(without) if without else f"{of}: runs failed"
+        if by_seed(of, conditions) is not None:
+            continue
+        for values, metrics in zip(itertools.product(*over.values()), conditions, strict=True):
+            named = (f"{key}={value}" for key, value in zip(over, values, strict=True))
+            under = f"--over {', '.join(named)}: " if over else ""
+            if of.among(metrics) is None:
+                return under + of.explained(metrics)
+        return f"{of}: a seed has no value: no message finished, or its run failed"
     return None
 
 
@@ -383,7 +390,7 @@ class Search:
     def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
         from optuna.trial import TrialState
 
-        why = lacking([*self._objectives, *self._constraints], conditions)
+        why = lacking([*self._objectives, *self._constraints], conditions, self._bench.over)
         if why is not None:
             if self._is_default(trial):
                 raise UsageError(f"{self.protocol}: {why}")
