@@ -132,6 +132,7 @@ def search(out=None, **more):
         ["swift", "poseidon"],
         "min slowdown_p99 of small",
         subject_to="goodput of small >= 0.5 best",
+        set={"duration": "400us", "traffic.1.load": 0.35},
         budget=24,
         params=["swift.base_target", "swift.fs_range", "poseidon.p", "poseidon.k"],
         final_seeds=3,
@@ -281,6 +282,15 @@ def test_a_scenario_with_files_runs_as_it_is(tmp_path):
     run = tidegate.run(out.rename(tmp_path / "elsewhere") / "swift.toml")
     assert len(run.flows) > 0
     assert not list((tmp_path / "elsewhere").rglob("*.partial"))
+
+
+def test_equal_values_have_no_importance(tmp_path):
+    study = tidegate.tune(
+        SCENARIO, "swift", "min configured of small", budget=12, final_seeds=2, cache=tmp_path
+    )
+    assert len({one.objectives[0] for one in study.candidates}) == 1
+    assert study.best.importance == {}
+    assert "swift: no parameter changed the objective." in repr(study)
 
 
 def test_choices_are_searched_if_named(tmp_path):

@@ -223,6 +223,9 @@ class Study:
                     f"{one.protocol}: of {len(own)} candidates, {bounds} have only a lower bound "
                     f"and {len(reasons) - bounds} failed; the first reason: {reasons[0]}."
                 )
+            complete = [it.objectives[0] for it in own if it.state == "complete"]
+            if len(complete) > 1 and len(set(complete)) == 1:
+                notes.append(f"{one.protocol}: no parameter changed the objective.")
         best = self.best
         if not best.meets_constraints:
             notes.append("No protocol meets the constraints on these seeds.")

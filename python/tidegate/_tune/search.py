@@ -441,7 +441,9 @@ class Search:
         import optuna
 
         complete = self.study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
-        if len(complete) < PRUNED_FROM or len(self.axes) < 2:
+        # Of equal values, the shares would be invented.
+        is_flat = len({one.values[0] for one in complete}) < 2
+        if is_flat or len(complete) < PRUNED_FROM or len(self.axes) < 2:
             return {}
         target = None
         if len(self._objectives) > 1:
