@@ -30,10 +30,12 @@ pub(crate) const KEYS: &[Key] = &[
     REPLY_LABEL,
 ];
 
-/// Reads the messages, with their start times divided by `scale`.
+/// Reads the messages from `start` until `stop`: their start times, divided by `scale`, count from
+/// `start`.
 pub(crate) fn pattern(
     table: &Table,
     context: &Context<'_>,
+    (start, stop): (Time, Time),
     warnings: &mut Vec<String>,
 ) -> Result<Pattern, Error> {
     let mut arrivals = csv::trace(table, "file", context.files, context.hosts)?;
@@ -41,19 +43,19 @@ pub(crate) fn pattern(
     // Without the folder, because warnings are results.
     let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default().display();
     let last = |arrivals: &[Arrival]| arrivals.last().map_or(Time::ZERO, |arrival| arrival.at);
-    if let Some(scale) = table.find::<f64>("scale") {
-        let before = last(&arrivals);
-        let scaled = |at: Time| Time::ZERO + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
-        arrivals.iter_mut().for_each(|arrival| arrival.at = scaled(arrival.at));
-        // The run has the length of the trace, or more.
-        if scale > 1.0 && before < duration && !until_done {
-            warnings.push(format!(
-                "{file}: with scale = {scale}, the last message starts at {} instead of {before}, \
-                 but the run still measures until {duration}, so mean loads are too low: divide \
-                 `duration` and `warmup` by scale, too, or set until = \"done\"",
-                last(&arrivals)
-            ));
-        }
+    let scale = table.find::<f64>("scale").unwrap_or(1.0);
+    let scaled = |at: Time| start + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
+    let before = start + last(&arrivals).since(Time::ZERO);
+    arrivals.iter_mut().for_each(|arrival| arrival.at = scaled(arrival.at));
+    arrivals.retain(|arrival| arrival.at < stop);
+    // The run has the length of the trace, or more.
+    if scale > 1.0 && before < duration && !until_done {
+        warnings.push(format!(
+            "{file}: with scale = {scale}, the last message starts at {} instead of {before}, but \
+             the run still measures until {duration}, so mean loads are too low: divide \
+             `duration` and `warmup`, counted from `start`, by scale, too, or set until = \"done\"",
+            last(&arrivals)
+        ));
     }
     let late = arrivals.iter().filter(|arrival| arrival.at >= duration).count();
     if late > 0 {

@@ -224,7 +224,12 @@ pub(crate) static KINDS: &[Variant] = &[
         doc: "Every host sends one message to every other host at the same time.",
         keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
-    Variant { kind: "trace", doc: "Messages listed in a file.", keys: traces::KEYS },
+    Variant {
+        kind: "trace",
+        doc: "Messages listed in a file. Their times count from `start`; messages from `stop` on \
+              are not submitted.",
+        keys: traces::KEYS,
+    },
 ];
 
 /// Largest number of messages in one all-to-all.
@@ -286,7 +291,7 @@ pub(crate) fn traffic<'a>(
             }
             Pattern::AllToAll
         }
-        _ => traces::pattern(table, context, warnings)?,
+        _ => traces::pattern(table, context, (start, stop), warnings)?,
     };
     Ok(Traffic {
         pattern: replies::answered(table, context, labels, pattern, &sizes)?,

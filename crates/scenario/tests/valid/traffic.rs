@@ -279,3 +279,19 @@ fn a_scaled_trace_needs_a_scaled_run() {
                 sent: set `duration` to more than 5us";
     assert!(half.len() == 1 && half[0].starts_with(late), "{half:?}");
 }
+
+/// The times of a list count from `start`, and `stop` ends it.
+#[test]
+fn start_shifts_and_stop_ends_a_trace() {
+    let plan = plan(
+        "duration = '2600ns'\nfabric = { kind = 'star', hosts = 8 }\n\
+         transport = { protocol = 'swift' }\n[[traffic]]\nkind = 'trace'\nfile = 'trace.csv'\n\
+         scale = 2\nstart = '1us'\nstop = '2us'",
+    );
+    let Pattern::Trace(arrivals) = &plan.workload.traffic[0].pattern else { panic!() };
+    let starts: Vec<_> = arrivals.iter().map(|arrival| arrival.at.as_ps()).collect();
+    // The third message would start at 2.25us.
+    assert_eq!(starts, [1_000_000, 1_000_001]);
+    // Without the scale, it would start at 3.5us, so the run is not too long for the scaled list.
+    assert_eq!(plan.warnings, Vec::<String>::new());
+}
