@@ -147,6 +147,14 @@ def test_the_front_has_lower_bounds(tmp_path):
     assert [one.holds for one in front] == [False, True]
 
 
+def test_equal_points_of_the_front_are_one():
+    values = [[2.0, 2.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [2.0, 2.0]]
+    tried = [Candidate("swift", {"x": i}, {}, of, number=i) for i, of in enumerate(values, 1)]
+    tried[3] = replace(tried[3], number=0)
+    wanted = [goals.objective("min fct_p99"), goals.objective("max goodput")]
+    assert [one.number for one in answer._pareto(tried, wanted)] == [2, 0]
+
+
 def test_a_missing_seed_is_worse_than_any():
     partial = Interval.of([92.4, 134.5, None])
     assert str(partial).endswith("(n = 2 of 3)") and not partial.is_complete

@@ -250,7 +250,8 @@ class Study:
                 values = [f"{mean:.4g}" for mean in one.searched]
                 seeds = "search seeds"
             name = one.name if self.folder is None else f"{one.name}.toml"
-            rows.append((name, one.protocol, *values, seeds, listed(one.values) or "defaults"))
+            parameters = listed(one.values) if one.number else "defaults"
+            rows.append((name, one.protocol, *values, seeds, parameters))
         return _aligned(rows)
 
 
@@ -279,11 +280,17 @@ def _beats(one: Sequence[float], other: Sequence[float], goals: Sequence[Objecti
 
 
 def _pareto(candidates: Sequence[Candidate], goals: Sequence[Objective]) -> list[Candidate]:
-    """Return the candidates that no other beats, in the order of the first objective."""
+    """Return the candidates that no other beats, in the order of the first objective.
+
+    Of candidates with equal values, the front has the defaults, or the first.
+    """
+    points: dict[tuple[float, ...], Candidate] = {}
+    for one in sorted(candidates, key=lambda it: it.number > 0):
+        points.setdefault(tuple(one.objectives), one)
     front = [
         one
-        for one in candidates
-        if not any(_beats(other.objectives, one.objectives, goals) for other in candidates)
+        for one in points.values()
+        if not any(_beats(other.objectives, one.objectives, goals) for other in points.values())
     ]
     return sorted(front, key=lambda one: one.objectives[0], reverse=goals[0].maximise)
 
@@ -309,7 +316,7 @@ def _front(
     """
     objectives, constraints = goals
     candidates = feasible(it for one in searches for it in one.candidates())
-    front = _pareto(_different(candidates), objectives)
+    front = _pareto(candidates, objectives)
     values: dict[tuple[str, int], tuple[Interval, ...]] = {}
     bounded: dict[tuple[str, int], tuple[float, ...]] = {}
     for search in searches:
