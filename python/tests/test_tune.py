@@ -348,6 +348,16 @@ def test_a_folder_belongs_to_one_search(tmp_path):
         small(out, cache=cache, **again)
 
 
+def test_an_unusable_folder_is_explained(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(tidegate.UsageError, match="file is a file, expected a folder"):
+        files.check(tmp_path / "file", {}, force=False)
+    (tmp_path / files.LOCK).mkdir()
+    with pytest.raises(tidegate.OutputError, match="is a folder, expected the search's lock file"):
+        with files.locked(tmp_path):
+            pass
+
+
 def small(out=None, given=SCENARIO, protocols=("swift", "poseidon"), **more):
     options = {
         "budget": 12,

@@ -57,8 +57,13 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / LOCK).open("w")
+    except IsADirectoryError:
+        raise OutputError(
+            f"--out: {folder / LOCK} is a folder, expected the search's lock file: remove it, or "
+            "choose another folder"
+        ) from None
     except OSError as why:
-        raise OutputError(f"--out: {folder}: {why}") from why
+        raise OutputError(f"--out: {folder}: {why.strerror}") from why
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -75,7 +80,9 @@ def _text(settings: dict[str, Any]) -> str:
 
 def check(folder: Path, settings: dict[str, Any], force: bool) -> None:
     """Raise an error if a folder holds something else than a search that may continue."""
-    if not folder.is_dir():
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out: {folder} is a file, expected a folder: choose another name")
+    if not folder.exists():
         return
     kept = folder / SETTINGS
     try:
