@@ -228,7 +228,7 @@ fn a_drain_only_lets_messages_finish() {
 
 #[test]
 fn stuck_messages_cause_a_warning() {
-    let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us', up = '1s' }]"];
+    let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us', up = '1999us' }]"];
     let (warnings, summary) = ended(&down);
     assert_eq!(summary.fct["all"].unfinished, 10);
     assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
@@ -250,6 +250,7 @@ fn messages_without_a_path_have_their_own_warning() {
                  unfinished at the end: failed links or hosts leave no path";
     for (fault, until, expected) in [
         ("faults.link=[{ a = 'h3', b = 's0', down = '300us' }]", "duration", &[own][..]),
+        ("faults.link=[{ a = 'h3', b = 's0', down = '300us', up = '3ms' }]", "duration", &[own]),
         ("faults.host=[{ host = 'h3', down = '300us' }]", "done", &[waits, own]),
     ] {
         let (_, summary) = ended(&[fault, &format!("until={until}"), "drain=1ms"]);

@@ -268,15 +268,15 @@ fn lossy(plan: &Plan, switches: &[SwitchRecord]) -> Option<String> {
     ))
 }
 
-/// A warning about messages that can never finish, because a failure that is never repaired leaves
-/// no path between their hosts.
+/// A warning about messages that can never finish, because a failure that is not repaired within
+/// the run leaves no path between their hosts.
 fn without_path(count: usize) -> Option<String> {
     let messages = if count == 1 { "message is" } else { "messages are" };
     (count > 0).then(|| {
         format!(
             "{count} {messages} unfinished because failed links or hosts leave no path between \
              sender and receiver: more time would not help; set the end of the failure (`up`, or \
-             `failure_up`) if it should be repaired"
+             `failure_up`) to a time within the run if it should be repaired"
         )
     })
 }

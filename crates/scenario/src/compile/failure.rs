@@ -142,9 +142,13 @@ pub(crate) fn outages(
     let apart = apart(fabric, &links);
     if apart > 0 {
         let hosts = fabric.hosts.len() as u64;
+        let (until, then) = match up {
+            Time::NEVER => ("on".into(), "; messages between them then stay unfinished"),
+            _ => (format!("to {up}"), ""),
+        };
         warnings.push(format!(
-            "the failure partitions the network: {apart} of {} ordered pairs of hosts have no \
-             path; messages between them stay unfinished, and count as such",
+            "the failure partitions the network: from {down} {until}, {apart} of {} ordered pairs \
+             of hosts have no path{then}",
             hosts * (hosts - 1)
         ));
     }
@@ -194,10 +198,11 @@ pub fn unreachable_pairs(plan: &Plan) -> u64 {
 }
 
 /// Returns whether a message from one host to another can never finish, because links or hosts that
-/// are never repaired leave no path.
+/// are not repaired within the run leave no path.
 pub fn disconnected(plan: &Plan) -> impl Fn(u32, u32) -> bool {
     let fabric = &plan.fabric;
-    let forever = plan.faults.outages.iter().filter(|outage| outage.up == Time::NEVER);
+    let end = plan.duration.after(plan.drain);
+    let forever = plan.faults.outages.iter().filter(|outage| outage.up >= end);
     let (mut links, mut hosts) = (BTreeSet::new(), BTreeSet::new());
     for outage in forever {
         match outage.of {

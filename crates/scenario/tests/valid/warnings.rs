@@ -40,6 +40,25 @@ fn the_shortest_path_can_be_outside_a_domain() {
     assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
 }
 
+#[test]
+fn partitions_are_reported_with_their_time_span() {
+    let warnings = |up: &str| {
+        plan(&format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\n\
+             transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]\n\
+             faults = {{ failure = 'h2-tor0', failure_down = '200us'{up} }}"
+        ))
+        .warnings
+    };
+    let span = |text: &str| {
+        vec![format!("the failure partitions the network: from 200us {text} of hosts have no path")]
+    };
+    assert_eq!(warnings(", failure_up = '300us'"), span("to 300us, 4 of 6 ordered pairs"));
+    let mut forever = span("on, 4 of 6 ordered pairs");
+    forever[0] += "; messages between them then stay unfinished";
+    assert_eq!(warnings(""), forever);
+}
+
 /// Returns the warnings of the loader for swift between two hosts at 100 Gbit/s, MTU 1,000 B, links
 /// of `delay`.
 fn warned(delay: &str, rest: &str) -> Vec<String> {
