@@ -343,9 +343,14 @@ def test_a_folder_belongs_to_one_search(tmp_path):
     (out / "tune.json").unlink()
     with pytest.raises(tidegate.UsageError, match="another state of the scenario"):
         small(out, {**SCENARIO, "duration": "190us"}, cache=cache, **again)
-    (out / "search.log").write_text("{cut")
-    with pytest.raises(tidegate.OutputError, match="add --force"):
+    log = out / "search.log"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:2], b"{cut\n", *lines[2:]]))
+    with pytest.raises(tidegate.OutputError, match=r"search.log: line 3 is damaged: add --force"):
         small(out, cache=cache, **again)
+    # An interruption may leave an incomplete last line.
+    log.write_bytes(b"".join(lines)[:-5])
+    assert [one.number for one in small(out, cache=cache, **again).candidates] == [0, 1]
 
 
 def test_an_unusable_folder_is_explained(tmp_path):
@@ -353,9 +358,9 @@ def test_an_unusable_folder_is_explained(tmp_path):
     with pytest.raises(tidegate.UsageError, match="file is a file, expected a folder"):
         files.check(tmp_path / "file", {}, force=False)
     (tmp_path / files.LOCK).mkdir()
-    with pytest.raises(tidegate.OutputError, match="is a folder, expected the search's lock file"):
-        with files.locked(tmp_path):
-            pass
+    words = "is a folder, expected the search's lock file"
+    with pytest.raises(tidegate.OutputError, match=words), files.locked(tmp_path):
+        pass
 
 
 def small(out=None, given=SCENARIO, protocols=("swift", "poseidon"), **more):

@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import math
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -71,6 +72,21 @@ def locked(folder: Path) -> Iterator[None]:
             raise UsageError(f"--out: another search writes to {folder}") from None
         # The file stays: a search that has opened it already would lock a removed file.
         yield
+
+
+def mend(journal: Path) -> None:
+    """Remove an incomplete last line, which an interruption left; other damage is an error."""
+    data = journal.read_bytes() if journal.exists() else b""
+    whole = data[: data.rfind(b"\n") + 1]
+    for at, line in enumerate(whole.splitlines(), 1):
+        try:
+            json.loads(line)
+        except ValueError:
+            raise OutputError(
+                f"--out: {journal}: line {at} is damaged: add --force to start again"
+            ) from None
+    if whole != data:
+        os.truncate(journal, len(whole))
 
 
 def _text(settings: dict[str, Any]) -> str:

@@ -242,6 +242,7 @@ def tune(
         if folder is None:
             searches = begun(storage(None))
         else:
+            files.mend(folder / files.JOURNAL)
             try:
                 searches = begun(storage(str(folder / files.JOURNAL)))
             except Exception as why:  # Optuna has no error of its own for a damaged journal.
