@@ -526,7 +526,7 @@ def test_wrong_searches_are_refused(tmp_path):
     for objective, more, words in [
         ("min slowdown_p99", {}, "several labels have it: slowdown_p99 of large | small"),
         ("min speed", {}, "the runs lack it; they have .*drops"),
-        ("min drops", {"budget": 1}, "--budget: found 1"),
+        ("min drops", {"budget": 1}, "--budget: found 1, expected at least 2: two candidates"),
         ("min drops", {"force": True, "out": None}, "--force"),
         ("min drops", {"ranges": {"swift.recovery": (1, 2)}}, "has choices and no range"),
         ("min drops", {"short_runs": 1}, "--short-runs: found 1"),
@@ -590,6 +590,11 @@ def test_a_protocol_without_parameters_takes_part(tmp_path, alone):
     options = {"params": None, "budget": 8, "cache": tmp_path / "cache"}
     bounds = ["goodput of small >= 0.1 best"]
     study = small(out, protocols=protocols, subject_to=bounds, **options)
+    # The smallest budget has one candidate of a protocol without parameters.
+    least = 1 if alone else 3
+    assert len(small(protocols=protocols, **{**options, "budget": least}).candidates) == least
+    with pytest.raises(tidegate.UsageError, match=f"at least {least}: |from 1 to"):
+        small(protocols=protocols, **{**options, "budget": least - 1})
     assert [one.number for one in study.candidates if one.protocol == "ndp"] == [0]
     assert len(study.candidates) == (1 if alone else 5)
     own = next(one for one in study.protocols if one.protocol == "ndp")

@@ -174,7 +174,7 @@ def tune(
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
         raise UsageError(f"{missing}: found none, expected at least one")
-    whole("--budget", budget, 2 * len(names), 1_000_000)
+    whole("--budget", budget, 1, 1_000_000)
     searched = list(range(1, whole("--seeds", seeds, 1, 1000) + 1))
     if short_runs is not None:
         whole("--short-runs", short_runs, 2, 1000)
@@ -197,6 +197,14 @@ def tune(
         hashes[name] = plan.hash
         present = plan.resolved["transport"]["params"]
         found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
+    fixed = sum(not own for own in found.values())
+    least = 2 * len(names) - fixed
+    if budget < least:
+        raise UsageError(
+            f"--budget: found {budget}, expected at least {least}: two candidates for each of "
+            f"{len(names) - fixed} protocols with parameters to search, one for each of {fixed} "
+            "without"
+        )
     title = plan.name
     for own in found.values():
         both = next((one.name for one in own if f"transport.params.{one.name}" in bench.over), None)
@@ -253,7 +261,7 @@ def tune(
         for search in searches:
             search.best = best
             search.remember()
-        share, width = budget // len(names), threads or os.cpu_count() or 1
+        share, width = max(2, budget // len(names)), threads or os.cpu_count() or 1
 
         def left(one: Search) -> int:
             return (share if one.axes else 1) - one.done
