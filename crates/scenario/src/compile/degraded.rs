@@ -137,6 +137,10 @@ fn ports(table: &Table, fabric: &Fabric) -> Result<Vec<u32>, Error> {
                 .error_found("links", found, expected)
                 .suggest(nearest(pattern, names)));
         }
+        if let Some(link) = glob.beyond(&names) {
+            let found = format!("{pattern:?}, but there is no link {link:?}");
+            return Err(table.error_found("links", found, "ranges within the fabric"));
+        }
         for port in matching {
             named[port / 2][port % 2] = true;
         }

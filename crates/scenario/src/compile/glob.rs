@@ -71,7 +71,7 @@ impl Glob {
 
     /// Returns the pattern with the end of a range in place of the range, if it matches none of
     /// `names`: `h39` for `h[20-39]` if the last host is h23.
-    pub(crate) fn beyond(&self, names: &[String]) -> Option<String> {
+    pub(crate) fn beyond(&self, names: &[impl AsRef<str>]) -> Option<String> {
         let ends = (0..self.0.len()).filter_map(|at| match self.0[at] {
             Piece::Number(_, high) => {
                 let mut end = self.0.clone();
@@ -80,7 +80,7 @@ impl Glob {
             }
             _ => None,
         });
-        let mut beyond = ends.filter(|end| !names.iter().any(|name| end.matches(name)));
+        let mut beyond = ends.filter(|end| !names.iter().any(|name| end.matches(name.as_ref())));
         beyond.next().map(|end| end.0.iter().map(Piece::text).collect())
     }
 

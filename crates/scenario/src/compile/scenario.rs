@@ -182,6 +182,10 @@ fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
                 .error_found("ports", found, expected)
                 .suggest(nearest(pattern, names.iter().map(String::as_str))));
         }
+        if let Some(port) = glob.beyond(&names) {
+            let found = format!("{pattern:?}, but there is no port {port:?}");
+            return Err(output.error_found("ports", found, "ranges within the fabric"));
+        }
     }
     numbers.sort_unstable();
     numbers.dedup();

@@ -234,15 +234,19 @@ pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equip
                     *settings = settings.changed(change, Some(number))?;
                 }
             }
+            let names: Vec<_> = set.iter().map(|switch| switch.name.as_str()).collect();
             if !matched {
-                let names = set.iter().map(|switch| switch.name.as_str());
                 return Err(change
                     .error_found(
                         "match",
                         format!("{pattern:?}, which matches no switch"),
                         glob.expected("the name of a switch of the fabric".into()),
                     )
-                    .suggest(nearest(pattern, names)));
+                    .suggest(nearest(pattern, names.iter().copied())));
+            }
+            if let Some(switch) = glob.beyond(&names) {
+                let found = format!("{pattern:?}, but there is no switch {switch:?}");
+                return Err(change.error_found("match", found, "ranges within the fabric"));
             }
         }
     }
