@@ -66,7 +66,14 @@ impl Glob {
     /// Returns the expected value in an error about a pattern that matches nothing. `names`
     /// describes what it could match.
     pub(crate) fn expected(&self, names: String) -> String {
-        if self.is_open() { "a range such as [0-15]: a [ must begin one".into() } else { names }
+        let is_reversed = |piece: &Piece| matches!(piece, Piece::Number(low, high) if low > high);
+        if self.is_open() {
+            "a range such as [0-15]: a [ must begin one".into()
+        } else if self.0.iter().any(is_reversed) {
+            "the smaller number of a range first, such as [0-15]: the range is reversed".into()
+        } else {
+            names
+        }
     }
 
     /// Returns the pattern with the end of a range in place of the range, if it matches none of

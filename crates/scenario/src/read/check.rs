@@ -337,7 +337,9 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             };
             match raw {
                 _ if min <= x && x <= max => Ok(Datum::Number(x)),
-                Raw::Text(text) if text.parse::<f64>().is_ok() => Err(with(", without quotes")),
+                Raw::Text(text) if text.parse().is_ok_and(f64::is_finite) => {
+                    Err(with(", without quotes"))
+                }
                 Raw::Text(_) => Err(with(", or a percentage such as \"60%\"")),
                 // The user probably intends a percentage.
                 _ if max <= 10.0 && 10.0 < x && x <= 100.0 => {
@@ -348,7 +350,10 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
         }
         (Shape::Count { min, max }, Raw::Integer(x)) => {
             let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
-            count.map(Datum::Count).ok_or_else(expected)
+            count.map(Datum::Count).ok_or_else(|| match max {
+                u64::MAX if *x > 0 => with(&format!(" and at most {max}")),
+                _ => expected(),
+            })
         }
         (Shape::Count { .. }, Raw::Number(x)) if x.fract() == 0.0 => {
             Err(with(", without a decimal point or an exponent"))
