@@ -300,7 +300,9 @@ def test_equal_values_have_no_importance(tmp_path):
 
 def test_choices_are_searched_if_named(tmp_path):
     named = ["poseidon.update", "poseidon.small_window_increase"]
-    study = small(protocols=["poseidon"], params=named, cache=tmp_path, out=tmp_path / "out")
+    load = {"duration": "400us", "traffic.1.load": 0.35}
+    options = {"protocols": ["poseidon"], "params": named, "set": load, "cache": tmp_path}
+    study = small(tmp_path / "out", **options)
     increase, update = study.axes["poseidon"]
     tried = {one.values["update"] for one in study.candidates}
     assert tried == set(update.choices) == {"exponential", "ratio", "aimd"}
