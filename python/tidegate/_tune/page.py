@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,9 @@ figure svg { width: 100%; min-width: 40rem; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
 """
 
+FEW = 6
+"""Protocols whose names fit beside each other, and within a plot."""
+
 _DARK = {_colors.WHITE: _colors.NIGHT, "#000000": "#dddddd"}
 """Colours of paper and ink on a dark background, as in reports."""
 
@@ -40,6 +44,17 @@ def with_dark(svg: str) -> str:
     style = f"@media screen and (prefers-color-scheme:dark){{{''.join(rules)}}}"
     start = svg.index(">") + 1
     return f"{svg[:start]}\n <style>{style}</style>{svg[start:]}"
+
+
+def _legend(axes: Axes) -> None:
+    """Add a legend, which lies below the plot if it would cover it."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) <= FEW:
+        axes.legend()
+        return
+    figure = axes.figure.figure
+    figure.set_figheight(figure.get_figheight() + 0.2 * math.ceil(len(labels) / 4))
+    figure.legend(handles, labels, loc="outside lower center", ncols=4)
 
 
 def _figure(draw: Callable[[Axes], None], caption: str) -> str:
@@ -74,7 +89,7 @@ def page(study: Study) -> str:
             )
         axes.set_xlabel("candidate")
         axes.set_ylabel(goal)
-        axes.legend()
+        _legend(axes)
 
     def compared(axes: Axes) -> None:
         for i, one in enumerate(study.protocols):
@@ -90,7 +105,10 @@ def page(study: Study) -> str:
                     capsize=3,
                 )
         names = [looks[one.protocol].title for one in study.protocols]
-        axes.set_xticks(range(len(names)), names)
+        crowded = len(names) > FEW
+        axes.set_xticks(range(len(names)), names, rotation=90 if crowded else 0)
+        if crowded:
+            axes.figure.figure.set_figheight(3.6)
         axes.set_ylabel(goal)
         axes.set_ylim(bottom=0)
 
@@ -170,7 +188,7 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
             )
     axes.set_xlabel(study.objectives[0])
     axes.set_ylabel(study.objectives[1])
-    axes.legend()
+    _legend(axes)
 
 
 def _multiples(one: Tuned, study: Study) -> tuple[str, list[tuple[float, float]]] | None:
@@ -200,7 +218,7 @@ def _flatness(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
     axes.set_xlabel("value over the tuned value")
     axes.set_ylabel(study.objectives[0])
     axes.set_ylim(bottom=0)
-    axes.legend()
+    _legend(axes)
 
 
 def _sensitivity(one: Tuned, study: Study) -> str:
