@@ -41,8 +41,7 @@
 //! is 1: with less, packets of such pairs form groups, between which the link is idle.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
-//! outstanding. Credit that the sender took itself does not count. A retransmission ends the
-//! measurement without a result. `θ` includes the queue of the receiver's own downlink, which `D`
+//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of the receiver's own downlink, which `D`
 //! does not: with `τ + D` instead, a flow that waits there, too, appears faster than it is and gets
 //! less than its share.
 //!
@@ -96,8 +95,10 @@
 //! * Rates below `min_rate` have equal targets and need not converge.
 //! * SIRD's loop still limits the credit of senders' own links; the mean outstanding credit equals
 //!   that limit, too. Receivers serve the shortest message first.
-//! * The mean is exact if data returns evenly. Packets of two pairs can still be in an order in
+//! * The mean is exact if data returns evenly. Packets of few pairs can still be in an order in
 //!   which one reads the longer delay (docs/tide.md, limits).
+//! * The measured round trip includes the return of unscheduled packets' credit. A sender may spend
+//!   either credit on either packet, so that the receiver cannot separate them.
 //! * `max_rate` is one value for a fabric, at least its fastest NIC.
 
 use alloc::format;

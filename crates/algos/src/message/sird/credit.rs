@@ -98,9 +98,6 @@ pub(super) struct Bucket {
     /// Credit that was issued, or taken by the sender itself, for data that has not arrived: wire
     /// bytes. Negative if data has arrived whose credit is still to be issued.
     pub(super) outstanding: i64,
-    /// The part of it that the sender took itself for unscheduled packets, under the law of a
-    /// target delay.
-    unscheduled: i64,
     /// Time at which scheduled data last returned credit. Unscheduled data returns credit that the
     /// sender took itself, which does not delay the next credit.
     pub(super) returned_at: Time,
@@ -123,7 +120,6 @@ impl Bucket {
         }
         Bucket {
             outstanding: 0,
-            unscheduled: 0,
             returned_at: Time::ZERO,
             sender: Loop::new(settings, settings.sender_floor),
             network,
@@ -144,8 +140,7 @@ impl Bucket {
     /// the bytes that wait between switches.
     #[inline]
     pub(super) fn steer(&mut self, law: &TargetLaw, wire: u32, delay: Span, now: Time) -> i64 {
-        let scheduled = self.outstanding - self.unscheduled;
-        let arrival = Arrival { wire: wire as f64, delay, scheduled, now };
+        let arrival = Arrival { wire: wire as f64, delay, outstanding: self.outstanding, now };
         let network = &mut self.network;
         let (bytes, waited) = law.next(&mut self.delays, network.bytes, arrival);
         network.bytes = bytes.clamp(network.floor, law.most);
@@ -163,20 +158,13 @@ impl Bucket {
     #[inline]
     pub(super) fn issued(&mut self, settings: &Settings, wire: u64, now: Time) {
         if settings.law.is_some() {
-            self.delays.issued(wire as i64, self.outstanding - self.unscheduled, now);
+            self.delays.issued(wire as i64, self.outstanding, now);
         }
     }
 
-    /// Registers that the sender took `wire` bytes of credit itself.
-    pub(super) fn taken(&mut self, settings: &Settings, wire: u64) {
-        if settings.law.is_some() {
-            self.unscheduled += wire as i64;
-        }
-    }
-
-    /// Registers that a data packet of `wire` bytes returns credit.
+    /// Registers that a data packet returns credit.
     #[inline]
-    pub(super) fn returned(&mut self, settings: &Settings, data: &Data, wire: u64, now: Time) {
+    pub(super) fn returned(&mut self, settings: &Settings, data: &Data, now: Time) {
         if settings.law.is_none() {
             return;
         }
@@ -184,9 +172,7 @@ impl Bucket {
             // The time since its credit includes the timeout.
             self.delays.cancel();
         }
-        if data.is_unscheduled(settings.segments.mtu) {
-            self.unscheduled = (self.unscheduled - wire as i64).max(0);
-        } else {
+        if !data.is_unscheduled(settings.segments.mtu) {
             self.returned_at = now;
         }
     }

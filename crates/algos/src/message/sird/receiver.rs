@@ -313,7 +313,6 @@ impl Inbox {
             ..Incoming::default()
         });
         self.book(number, booked as i64);
-        self.sources[number as usize].bucket.taken(settings, booked);
         self.sources[number as usize].lanes.open(announced.lane, announced.generation, slot);
         self.place(settings, slot);
         self.arm(step, slot);
@@ -492,7 +491,7 @@ impl Inbox {
         let id = MessageId { src: sender.host, id: message.id };
         app.delivered(now, id, data.offset, payload_bytes);
         sender.data_at = now;
-        sender.bucket.returned(settings, data, wire, now);
+        sender.bucket.returned(settings, data, now);
         self.book(source, -(wire as i64));
         self.place(settings, slot);
         self.arm(step, slot);

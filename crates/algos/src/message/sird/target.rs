@@ -85,29 +85,27 @@ pub(super) struct Delays {
     decreased_at: Option<Time>,
     /// Latest round trip from a credit to its data; zero before the first.
     round_trip: f64,
-    /// A credit whose round trip is measured: its time, and the bytes of later credits. Credit that
-    /// the sender took itself does not count.
+    /// A credit whose round trip is measured: its time, and the bytes of later credits.
     probe: Option<(Time, i64)>,
 }
 
 impl Delays {
-    /// Registers a credit for `wire` bytes, after which `scheduled` bytes of issued credit are
-    /// outstanding.
+    /// Registers a credit for `wire` bytes, after which `outstanding` bytes are outstanding.
     #[inline]
-    pub(super) fn issued(&mut self, wire: i64, scheduled: i64, now: Time) {
+    pub(super) fn issued(&mut self, wire: i64, outstanding: i64, now: Time) {
         match &mut self.probe {
-            Some((_, later)) if scheduled > wire => *later += wire,
+            Some((_, later)) if outstanding > wire => *later += wire,
             // Also after a pause: data of an older credit was cancelled.
             probe => *probe = Some((now, 0)),
         }
     }
 
-    /// Registers that `scheduled` bytes of issued credit are left after data has arrived. The
-    /// credit's data has arrived when only the bytes of later credits are left.
+    /// Registers that `outstanding` bytes are left after data has arrived. The credit's data has
+    /// arrived when only the bytes of later credits are left.
     #[inline]
-    fn returned(&mut self, scheduled: i64, now: Time) {
+    fn returned(&mut self, outstanding: i64, now: Time) {
         if let Some((at, later)) = self.probe
-            && scheduled <= later
+            && outstanding <= later
         {
             self.round_trip = now.since(at).as_ps() as f64;
             self.probe = None;
@@ -128,8 +126,8 @@ pub(super) struct Arrival {
     pub(super) wire: f64,
     /// Largest queueing delay of a hop between switches.
     pub(super) delay: Span,
-    /// Issued credit that is outstanding after it.
-    pub(super) scheduled: i64,
+    /// Credit outstanding after it.
+    pub(super) outstanding: i64,
     pub(super) now: Time,
 }
 
@@ -200,8 +198,8 @@ impl TargetLaw {
     /// The next credit limit of a sender with the limit `bytes`, and the share of its round trip
     /// that its packets wait between switches.
     pub(super) fn next(&self, delays: &mut Delays, bytes: f64, arrival: Arrival) -> (f64, f64) {
-        let Arrival { wire, delay, scheduled, now } = arrival;
-        delays.returned(scheduled, now);
+        let Arrival { wire, delay, outstanding, now } = arrival;
+        delays.returned(outstanding, now);
         let round_trip = self.round_trip(delays);
         let waited = (delay.as_ps() as f64 / round_trip).min(1.0);
         let delay = self.signal(delays, delay.as_ps() as f64, now);

@@ -29,7 +29,7 @@ fn law(params: &TideParams) -> TargetLaw {
 
 /// The next limit, after a packet that was the last outstanding one.
 fn next(law: &TargetLaw, delays: &mut Delays, bytes: f64, delay: Span, now: Time) -> f64 {
-    law.next(delays, bytes, Arrival { wire: PACKET, delay, scheduled: 0, now }).0
+    law.next(delays, bytes, Arrival { wire: PACKET, delay, outstanding: 0, now }).0
 }
 
 /// A limit of `start` bytes after as many round trips, in each of which its packets return with
@@ -127,10 +127,10 @@ fn power_after_a_silence_is_the_delay() {
     assert_eq!(of(&power, &mut delays), of(&delay, &mut Delays::default()));
 }
 
-/// Limit after a packet at `us` that leaves `scheduled` bytes, from 100 KB.
-fn limit_at(law: &TargetLaw, delays: &mut Delays, scheduled: i64, us: u64) -> f64 {
+/// Limit after a packet at `us` that leaves `outstanding` bytes, from 100 KB.
+fn limit_at(law: &TargetLaw, delays: &mut Delays, outstanding: i64, us: u64) -> f64 {
     let (delay, now) = (Span::us(2), Time::us(us));
-    law.next(delays, 100e3, Arrival { wire: PACKET, delay, scheduled, now }).0
+    law.next(delays, 100e3, Arrival { wire: PACKET, delay, outstanding, now }).0
 }
 
 #[test]
@@ -217,19 +217,6 @@ fn only_returned_scheduled_data_delays_credit() {
         let returned_at = host.inbox.sources[0].bucket.returned_at;
         assert_eq!(returned_at, Time::us(restarted_us), "packet {packet} at {us} us");
     }
-}
-
-/// Two unscheduled packets are booked, of which one does not arrive.
-#[test]
-fn unscheduled_packets_do_not_lengthen_a_round_trip() {
-    let mut host = Tide::new(&TideParams::default(), &context(0));
-    for (us, packet) in [(1, 0), (20, 2)] {
-        let data = Data { unscheduled: 2, offset: packet * MTU as u64, ..Data::default() };
-        deliver(&mut host, Time::us(us), data, Span::ZERO);
-    }
-    let law = host.settings.law.as_ref().unwrap();
-    let round_trip_us = law.round_trip(&host.inbox.sources[0].bucket.delays) / 1e6;
-    assert!((round_trip_us - 19.0).abs() < 0.1, "{round_trip_us} us");
 }
 
 #[test]
