@@ -41,9 +41,9 @@
 //! is 1: with less, packets of such pairs form groups, between which the link is idle.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
-//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of the receiver's own downlink, which `D`
-//! does not: with `τ + D` instead, a flow that waits there, too, appears faster than it is and gets
-//! less than its share.
+//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of
+//! the receiver's own downlink, which `D` does not: with `τ + D` instead, a flow that waits there,
+//! too, appears faster than it is and gets less than its share.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!

@@ -47,7 +47,10 @@ pub(crate) fn pattern(
     let scaled = |at: Time| start + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
     let before = start + last(&arrivals).since(Time::ZERO);
     arrivals.iter_mut().for_each(|arrival| arrival.at = scaled(arrival.at));
-    arrivals.retain(|arrival| arrival.at < stop);
+    // A `stop` at the end of the run, which resolved scenarios have, is none.
+    if stop < duration {
+        arrivals.retain(|arrival| arrival.at < stop);
+    }
     // The run has the length of the trace, or more.
     if scale > 1.0 && before < duration && !until_done {
         warnings.push(format!(
