@@ -162,7 +162,7 @@ impl Endpoint for Tide {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "tide",
         title: "Tide",
-        revision: 4,
+        revision: 5,
         citation: "this project; no publication describes it",
         summary: "SIRD whose shared links are regulated by Poseidon's target delay.",
         color: "#e7298a",

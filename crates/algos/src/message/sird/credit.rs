@@ -110,10 +110,13 @@ pub(super) struct Bucket {
     /// Packets since the last update of the averages, and the number required for the next.
     seen: u32,
     update_after: u32,
+    /// Distinguishes this pair's random waits from those of others.
+    entropy: u64,
 }
 
 impl Bucket {
-    pub(super) fn new(settings: &Settings) -> Bucket {
+    /// The limit of the sender at `host`.
+    pub(super) fn new(settings: &Settings, host: u32) -> Bucket {
         let mut network = Loop::new(settings, settings.network_floor);
         if settings.law.is_some() {
             network.floor = network.floor.max(LEAST_LIMIT);
@@ -127,6 +130,7 @@ impl Bucket {
             waiting: 0,
             seen: 0,
             update_after: 1,
+            entropy: mix64(settings.entropy ^ u64::from(host)),
         }
     }
 
@@ -236,7 +240,8 @@ impl Bucket {
         let interval = law.round_trip(&self.delays) * wire / bytes;
         let jitter = if bytes < wire { 1.0 } else { law.jitter };
         // Uniform in [−1, 1), and the same until the next return.
-        let uniform = mix64(self.returned_at.as_ps()) as i64 as f64 / -(i64::MIN as f64);
+        let uniform =
+            mix64(self.entropy ^ self.returned_at.as_ps()) as i64 as f64 / -(i64::MIN as f64);
         let wait = 1.0 - room + uniform * jitter * room.min(1.0 - room);
         self.returned_at.after(Span::from_ps_f64(wait * interval))
     }
@@ -258,14 +263,17 @@ impl Bucket {
 mod tests {
     use alloc::vec::Vec;
 
-    use super::super::tests::settings;
+    use tidegate_core::HostContext;
+
+    use super::super::SirdParams;
+    use super::super::tests::{context, settings};
     use super::*;
     use crate::message::tide::TideParams;
 
     #[test]
     fn bucket_grows_by_one_packet_in_a_bucket_of_packets() {
         let settings = settings();
-        let mut bucket = Bucket::new(&settings);
+        let mut bucket = Bucket::new(&settings, 1);
         bucket.network.bytes = 20_000.0;
         let packets = 20_000 / settings.full as u32;
         (0..packets).for_each(|_| bucket.observe(&settings, false, false));
@@ -277,7 +285,7 @@ mod tests {
     fn steady_marks_reach_the_floor_of_each_loop() {
         let settings = settings();
         for (csn, ce, floor) in [(true, false, 0.1), (false, true, 0.03), (true, true, 0.03)] {
-            let mut bucket = Bucket::new(&settings);
+            let mut bucket = Bucket::new(&settings, 1);
             (0..5_000).for_each(|_| bucket.observe(&settings, csn, ce));
             // Around the floor: one increase may follow the last cut.
             let bytes = bucket.bytes() / settings.bdp as f64;
@@ -288,7 +296,7 @@ mod tests {
     #[test]
     fn cuts_are_one_and_a_half_windows_apart() {
         let settings = settings();
-        let mut bucket = Bucket::new(&settings);
+        let mut bucket = Bucket::new(&settings, 1);
         let first = (settings.bdp as u64 / settings.full) as usize;
         let mut cuts = alloc::vec::Vec::new();
         for packet in 1..400 {
@@ -321,6 +329,26 @@ mod tests {
         );
     }
 
+    /// Pairs that receive data at the same time wait differently, and differently with each seed.
+    #[test]
+    fn random_waits_differ_by_host_and_seed() {
+        let law = TargetLaw::new(&TideParams::default().target(), 100e3, Rate::gbps(100));
+        let wait = |seed: u64, receiver: u32, sender: u32| {
+            let host = HostContext { seed, ..context(receiver) };
+            let settings =
+                Settings { law: Some(law.clone()), ..Settings::new(&SirdParams::default(), &host) };
+            let mut bucket = Bucket::new(&settings, sender);
+            bucket.network.bytes = 7.4 * settings.full as f64;
+            bucket.outstanding = 7 * settings.full as i64;
+            bucket.opens_at(&settings, settings.full as i64)
+        };
+        let first = wait(1, 0, 1);
+        assert_eq!(wait(1, 0, 1), first);
+        for (seed, receiver, sender) in [(2, 0, 1), (1, 2, 1), (1, 0, 2), (1, 1, 0)] {
+            assert_ne!(wait(seed, receiver, sender), first, "{seed} {receiver} {sender}");
+        }
+    }
+
     /// With a limit of 7.4 packets and seven outstanding, the eighth is on average outstanding for
     /// 0.4 of the time between two returns, which is a round trip over 7.4. The random part is
     /// uniform, up to `jitter` of the smaller of both parts, or all of it below a packet.
@@ -331,7 +359,7 @@ mod tests {
         let round_trip_ns = 8e3;
         let settings = Settings { law: Some(law), ..settings() };
         let opens_at = |limit: f64, outstanding: i64, returned_at: Time| {
-            let mut bucket = Bucket::new(&settings);
+            let mut bucket = Bucket::new(&settings, 1);
             bucket.network.bytes = limit * settings.full as f64;
             bucket.outstanding = outstanding * settings.full as i64;
             bucket.returned_at = returned_at;

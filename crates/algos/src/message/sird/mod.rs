@@ -121,7 +121,7 @@ use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
     Limits, Marker, Marking, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path,
     PathOracle, ProtocolInfo, Rate, Reply, Span, Telemetry, TelemetryBytes, Time, Transmit,
-    Transport, choice, frame_flag, wire::Carried,
+    Transport, choice, frame_flag, mix64, wire::Carried,
 };
 
 /// Queue length at ports between switches from which packets are marked (NThr; paper, table 2).
@@ -252,6 +252,8 @@ credit_params! {
 struct Settings {
     host: u32,
     hosts: u32,
+    /// Distinguishes this host's random numbers from those of others.
+    entropy: u64,
     segments: Segments,
     /// A full packet on the wire.
     full: u64,
@@ -320,6 +322,7 @@ impl Settings {
         Settings {
             host: host.host,
             hosts: host.hosts,
+            entropy: mix64(host.seed ^ mix64(host.host.into())),
             segments,
             full,
             bdp,

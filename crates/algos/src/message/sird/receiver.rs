@@ -106,7 +106,7 @@ impl Source {
     fn new(settings: &Settings, host: u32) -> Source {
         Source {
             host,
-            bucket: Bucket::new(settings),
+            bucket: Bucket::new(settings, host),
             granted_bytes: 0,
             messages: Pile::default(),
             lanes: IncomingLanes::default(),
@@ -408,6 +408,8 @@ impl Inbox {
             message.excess += excess;
             message.granted = packets;
             let source = message.source;
+            // Its data will not arrive, as the measurement of a round trip assumes.
+            self.sources[source as usize].bucket.delays.cancel();
             self.book(source, -(excess as i64));
         }
         self.place(settings, slot);

@@ -27,7 +27,7 @@ const POLICIES: [Policy; 4] = [Policy::Srpt, Policy::RoundRobin, Policy::Weighte
 const SIGNALS: [NetworkSignal; 3] =
     [NetworkSignal::Ecn, NetworkSignal::Delay, NetworkSignal::PeakHopDelay];
 
-fn context(host: u32) -> HostContext {
+pub(super) fn context(host: u32) -> HostContext {
     HostContext { priorities: 2, ..harness::context(host) }
 }
 

@@ -240,6 +240,22 @@ fn retransmission_or_silence_measures_no_round_trip() {
     }
 }
 
+/// The end of a message of unknown size cancels the credit of packets that it does not have.
+#[test]
+fn end_of_a_message_measures_no_round_trip() {
+    let mut host = Tide::new(&TideParams::default(), &context(0));
+    deliver(&mut host, Time::us(1), Data::default(), Span::ZERO);
+    let mut body = Body { src: 1, payload_bytes: MTU, ..Body::default() };
+    let (size, offset) = (2 * MTU as u64, MTU as u64);
+    Header::Data(Data { message: FORGED, size, offset, ..Data::default() }).write(&mut body);
+    let mut frame = Frame { wire_bytes: MTU as u16 + 82, ..Frame::default() };
+    receive(&mut host, Time::us(1_100), &mut frame, &mut body, &mut Checking::default());
+    let bucket = &host.inbox.sources[0].bucket;
+    assert_eq!(bucket.outstanding, 0);
+    let law = host.settings.law.as_ref().unwrap();
+    assert!((law.round_trip(&bucket.delays) / 1e6 - 8.0).abs() < 0.1, "{:?}", bucket.delays);
+}
+
 /// Every limit has room between its ends, also if the BDP is less than a packet.
 #[test]
 fn small_bdp_leaves_a_limit_of_a_packet() {
