@@ -105,7 +105,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             injector: Injector::new(
                 (&setup.faults, setup.convergence),
                 fabric,
-                |change| markings.way_from(change),
+                |change| markings.configuration_from(change),
                 &all,
                 seed,
             ),
@@ -215,8 +215,8 @@ impl Lookup<'_> {
         }
         let mut port =
             Port::new(fabric.rate(name), link.delay + latency, code(from), code(to), flags);
-        if let Some(way) = markings.way(name) {
-            let ecn = &markings.ways()[way as usize];
+        if let Some(way) = markings.configuration(name) {
+            let ecn = &markings.configurations()[way as usize];
             port.marking = way;
             port.flags |= match ecn.at {
                 MarkAt::Enqueue => flag::MARKS_EARLY,

@@ -24,7 +24,7 @@
 //!         measures      baselines of the measured window                   links, switching
 //! flow    land ─► link effects, if any ─► switching.arrive ─► links.launch
 //!                                    └──► uplinks.deliver  ─► links.launch
-//!         link is empty ─► switching.commit_port or uplinks.pull, for its sender
+//!         link is empty ─► switching.commit_port or uplinks.send_due, for its sender
 //! cost    one event, one port, one frame a packet-hop; a state that a run does not use costs at
 //!         most one test
 //! ```
@@ -187,8 +187,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let Partition { links, switching, uplinks, flows, .. } = self;
         let now = links.clock.step_back();
         if sender & HOST != 0 {
-            if !uplinks.pull(links, flows, sender & !HOST) {
-                uplinks.arm(links, sender & !HOST);
+            if !uplinks.send_due(links, flows, sender & !HOST) {
+                uplinks.set_event(links, sender & !HOST);
             }
         } else {
             switching.commit_port(links, index);
@@ -224,7 +224,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn commit(&mut self, index: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;
         match host_of(links.ports[index as usize].owner) {
-            Some(host) => _ = uplinks.pull(links, flows, host),
+            Some(host) => _ = uplinks.send_due(links, flows, host),
             None => switching.commit_port(links, index),
         }
     }
@@ -246,7 +246,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         match host_of(links.ports[index as usize].owner) {
             Some(host) => {
                 links.clock.clear(Source::Wake(index));
-                uplinks.pull_though_paused(links, flows, host);
+                uplinks.send_though_paused(links, flows, host);
             }
             None => switching.on_wake(links, index),
         }

@@ -66,7 +66,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 self.link_effects.count_outage();
             }
             self.commit(index);
-            self.forget_pauses(index);
+            self.clear_pauses(index);
             if down { self.take_down(index) } else { self.bring_back(index) }
         }
     }

@@ -40,16 +40,16 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Delivers a packet to the transport of a host that may be paused.
     pub(super) fn deliver_though_paused(&mut self, host: u32, packet: u32, landed: Time) {
-        self.uplinks.pull_though_paused(&mut self.links, &mut self.flows, host);
+        self.uplinks.send_though_paused(&mut self.links, &mut self.flows, host);
         self.deliver(host, packet, landed);
-        self.uplinks.pull_though_paused(&mut self.links, &mut self.flows, host);
+        self.uplinks.send_though_paused(&mut self.links, &mut self.flows, host);
     }
 
     /// Clears all pauses over a link that has gone down or come back.
-    pub(super) fn forget_pauses(&mut self, index: u32) {
-        self.switching.forget_pauses(&self.links, index);
+    pub(super) fn clear_pauses(&mut self, index: u32) {
+        self.switching.clear_pauses(&self.links, index);
         if let Some(host) = host_of(self.links.ports[index as usize].owner) {
-            self.uplinks.forget_pauses(&mut self.links, host);
+            self.uplinks.clear_pauses(&mut self.links, host);
         }
     }
 

@@ -11,7 +11,7 @@ const NONE: u16 = u16::MAX;
 /// ECN configurations of a fabric's ports, each stored once.
 #[derive(Debug)]
 pub(crate) struct Markings {
-    ways: Vec<Ecn>,
+    configurations: Vec<Ecn>,
     /// Configuration by port.
     of_port: Vec<u16>,
     /// Configuration of the port from each rate change on.
@@ -23,15 +23,15 @@ impl Markings {
     /// If there are more configurations than a port can refer to.
     pub(crate) fn of(fabric: &Fabric) -> Result<Markings, String> {
         let mut known = BTreeMap::new();
-        let mut ways = Vec::new();
-        let mut way = |port: u32, rate: Rate| {
+        let mut configurations = Vec::new();
+        let mut index_of = |port: u32, rate: Rate| {
             let Some(ecn) = marking(fabric, port, rate) else { return Ok(NONE) };
             let numbers = [ecn.min_bytes, ecn.max_bytes, ecn.max_probability].map(f64::to_bits);
-            let way = *known.entry((numbers, ecn.at == MarkAt::Enqueue)).or_insert_with(|| {
-                ways.push(ecn);
-                ways.len() - 1
+            let index = *known.entry((numbers, ecn.at == MarkAt::Enqueue)).or_insert_with(|| {
+                configurations.push(ecn);
+                configurations.len() - 1
             });
-            u16::try_from(way).ok().filter(|&way| way != NONE).ok_or_else(|| {
+            u16::try_from(index).ok().filter(|&index| index != NONE).ok_or_else(|| {
                 format!(
                     "ports have more than {NONE} different ECN configurations: use fewer \
                      thresholds or link rates"
@@ -39,26 +39,27 @@ impl Markings {
             })
         };
         let ports = 0..2 * fabric.links.len() as u32;
-        let of_port = ports.map(|port| way(port, fabric.rate(port))).collect::<Result<_, _>>()?;
+        let of_port =
+            ports.map(|port| index_of(port, fabric.rate(port))).collect::<Result<_, _>>()?;
         let changes = fabric.rate_changes.iter();
         let of_change =
-            changes.map(|change| way(change.port, change.rate)).collect::<Result<_, _>>()?;
-        Ok(Markings { ways, of_port, of_change })
+            changes.map(|change| index_of(change.port, change.rate)).collect::<Result<_, _>>()?;
+        Ok(Markings { configurations, of_port, of_change })
     }
 
     /// All configurations.
-    pub(crate) fn ways(&self) -> &[Ecn] {
-        &self.ways
+    pub(crate) fn configurations(&self) -> &[Ecn] {
+        &self.configurations
     }
 
     /// Index of the configuration of a port from a rate change on, by the index of the change.
-    pub(crate) fn way_from(&self, change: usize) -> Option<u16> {
-        Some(self.of_change[change]).filter(|&way| way != NONE)
+    pub(crate) fn configuration_from(&self, change: usize) -> Option<u16> {
+        Some(self.of_change[change]).filter(|&index| index != NONE)
     }
 
     /// Index of a port's configuration.
-    pub(crate) fn way(&self, port: u32) -> Option<u16> {
-        Some(self.of_port[port as usize]).filter(|&way| way != NONE)
+    pub(crate) fn configuration(&self, port: u32) -> Option<u16> {
+        Some(self.of_port[port as usize]).filter(|&index| index != NONE)
     }
 }
 

@@ -1,49 +1,55 @@
-//! The uplink of a host: when its transports are polled, and when packets leave.
+//! The uplink of a host: it decides the times at which transports are polled and packets leave.
 //!
 //! # Design
 //!
 //! **The simplest design** has an event at the end of every transmission and at every deadline, and
 //! polls the transports at each. It is exact, but every packet of a host costs a second event
-//! beside its landing.
+//! beside its arrival.
 //!
-//! **The second design** polled when the link runs empty, at the true times of the transmissions
+//! **The second design** polled when the link became empty, at the true times of the transmissions
 //! that had become due, and at every deadline. A paced transport has a deadline for each packet, so
-//! a paced host still had an event a packet. Its state was spread over host, port and PFC.
+//! a paced host still had one event per packet. The state of this design was spread over host, port
+//! and PFC.
 //!
 //! **The present design** distinguishes two deadlines. At a *timer* the state of a transport
-//! changes; it needs an event at its exact time. A *request to send* only says that a packet may
-//! leave from then on. While the link carries packets, requests to send have no event: they are
-//! served when the link runs empty, or when the uplink is touched before, at their true times. A
-//! packet that starts then lands behind those on the link, so no other node can notice.
+//! changes; a timer needs an event at its exact time. From a *send time* on, a packet may leave.
+//! While the link carries packets, send times have no event: the transports are polled, at the true
+//! times, when the link becomes empty, or earlier if the uplink is accessed. A packet that starts
+//! then arrives behind those on the link, so this has no effect on other nodes.
 //!
 //! # States
 //!
-//! | state | condition | leaves it by |
+//! | state | condition | ends by |
 //! | --- | --- | --- |
 //! | busy | `port.free_at` is in the future | time |
 //! | due | free; replies wait, or the transports may have a packet | a poll |
-//! | quiet | free; polled in vain, nothing is due before `quiet_until` | time, or a change |
-//! | paused | a class is paused: `free_at` replaces `port.free_at` | resume of the last class |
+//! | quiet | free; a poll found nothing, none is due before `quiet_until` | time, or a change |
+//! | paused | a class is paused: `port.free_at` is never (1) | resume of the last class |
 //! | down | the link is down: `port.free_at` is never | the link comes back |
 //!
-//! A host that has *stopped* is down, and its timers wait until it starts again.
+//! (1) `free_at` keeps its value. If an outage has *stopped* the host, its link is down, and its
+//! timers wait until the host starts again.
 //!
 //! # Invariants
 //!
 //! * Everything that could leave before `polled_until` has left, and `polled_until` never exceeds
 //!   the present.
-//! * A transport whose state has changed by anything but a transmission is reported by
-//!   [`changed`](Uplink::changed), after a poll up to the present: departures precede changes at
-//!   equal times.
-//! * The uplink's event is not later than the earliest timer, nor than the earliest deadline of any
-//!   kind while the link is empty or a class is paused. It may be earlier: then nothing happens.
+//! * Before the state of a transport changes by anything but a transmission, the uplink is polled
+//!   up to the present; afterwards [`changed`](Uplink::changed) is called. So departures precede
+//!   changes at equal times.
+//! * The uplink's event is at or before the earliest timer. While the link is empty or a class is
+//!   paused, it is also at or before the earliest send time. It may be earlier: then a poll finds
+//!   nothing, and the event is set again.
 //! * Timers are handled once per instant.
-//! * A timer that a transmission sets lies after the landing of the packet. Otherwise the
-//!   transmission could be polled after its own timer.
-//! * A transport reports no deadline in the past after its timers have been handled or it has been
-//!   polled in vain. Otherwise a request to send that cannot be served would hide a later timer.
-//! * While a class is paused, packets above it leave at the time of an event: what allows them to
-//!   leave is a change, a timer or the end of a transmission, never a pace.
+//! * While a class is paused, packets of other classes leave at the time of an event only: a
+//!   change, a timer or the end of a transmission allows them to leave. They are not paced.
+//!
+//! # Required of transports
+//!
+//! * A timer that a transmission sets is later than the arrival of the packet. Otherwise a lazy
+//!   poll could start the packet after its own timer.
+//! * A transport reports no deadline in the past after its timers have been handled or a poll has
+//!   found nothing. Otherwise a send time that cannot be served would hide a later timer.
 
 use tidegate_core::Time;
 
@@ -53,12 +59,12 @@ use crate::ports::port::Port;
 
 /// The deadlines of the transports that an uplink polls.
 pub(crate) trait Deadlines {
-    /// The earliest timer or request to send.
+    /// The earliest timer or send time.
     fn deadline(&self) -> Time;
     /// The earliest timer.
     fn timer(&self) -> Time;
-    /// The earliest deadline that is later than `at`, of those that
-    /// [`deadline`](Self::deadline) chooses from.
+    /// The earliest of the transports' deadlines that are later than `at`. Each transport reports
+    /// one: the earlier of its timer and its send time.
     fn deadline_after(&self, at: Time) -> Time;
 }
 
@@ -69,7 +75,7 @@ pub(crate) enum Step {
     Reply(Time),
     /// The transports are polled, for a packet that leaves at this time.
     Poll(Time),
-    /// Nothing else can leave by now.
+    /// Nothing else can leave up to now.
     Done,
 }
 
@@ -124,9 +130,9 @@ impl Uplink {
         self.port
     }
 
-    /// Returns whether nothing can leave by `now`, so that no step is needed.
+    /// Returns whether nothing can leave up to `now`, so that no step is needed.
     #[inline(always)]
-    pub(crate) fn rests(&mut self, now: Time, port: &Port) -> bool {
+    pub(crate) fn has_nothing_due(&mut self, now: Time, port: &Port) -> bool {
         if port.free_at > now {
             return true;
         }
@@ -137,7 +143,7 @@ impl Uplink {
         is_quiet
     }
 
-    /// The next step by `now`.
+    /// The next step up to `now`.
     #[inline(always)]
     pub(crate) fn next_step(&mut self, now: Time, port: &Port) -> Step {
         let free = port.free_at.max(self.polled_until);
@@ -153,9 +159,10 @@ impl Uplink {
         if replies { Step::Reply(free) } else { Step::Poll(free) }
     }
 
-    /// The transports had nothing to send at `start`. Returns whether there is a next step.
+    /// Registers that a poll at `start` found no packet. Returns whether there is a next step up to
+    /// `now`.
     #[inline(always)]
-    pub(crate) fn polled_in_vain(
+    pub(crate) fn poll_found_nothing(
         &mut self,
         start: Time,
         now: Time,
@@ -164,7 +171,7 @@ impl Uplink {
         let mut next = transports.deadline();
         self.quiet_until = next;
         if next <= start {
-            // A timer has not been handled yet. The deadline that it hides may be due now.
+            // A timer has not been handled yet. Another transport's deadline may be due now.
             next = transports.deadline_after(start).min(now);
         }
         let ends = next > now || next <= start;
@@ -179,9 +186,9 @@ impl Uplink {
     }
 
     /// Returns the time to which the uplink's event must be moved; `None` if it is early enough.
-    /// With `lazy` polls, requests to send have no event while packets are on the link.
+    /// With `lazy` polls, send times have no event while packets are on the link.
     #[inline(always)]
-    pub(crate) fn arm(
+    pub(crate) fn set_event(
         &mut self,
         now: Time,
         port: &Port,
@@ -198,10 +205,11 @@ impl Uplink {
         Some(self.event_at)
     }
 
-    /// Time of the event if the earliest deadline has passed. If the uplink is busy, the deadline
-    /// was a request to send, which is polled again when the uplink is free; the deadline of
-    /// another transport may come earlier. If the uplink has been polled in vain, or may be paused
-    /// for long, the deadline is a timer that a request to send has hidden.
+    /// Time of the event if the earliest deadline has passed. If the uplink transmits or its link
+    /// is down, the deadline is a send time, which is polled when the uplink is free; if the timers
+    /// of `now` have been handled, it cannot be served now either. The event is then set for the
+    /// next deadline of any transport. Otherwise a timer may be due that an earlier send time has
+    /// hidden, so the event is set for `now`.
     #[inline(never)]
     fn overdue(&self, now: Time, port: &Port, transports: &impl Deadlines) -> Time {
         let is_paused = port.free_at == Time::NEVER && self.is_paused();
@@ -209,8 +217,8 @@ impl Uplink {
         if waits { transports.deadline_after(now) } else { now }
     }
 
-    /// The uplink's event has come. Returns `false` if the host has stopped; otherwise the timers
-    /// that are due must be handled.
+    /// Registers that the uplink's event has come. Returns `false` if the host has stopped;
+    /// otherwise the deadlines that are due must be handled.
     pub(crate) fn take_event(&mut self, now: Time) -> bool {
         self.event_at = Time::NEVER;
         self.timers_at = now;
@@ -222,7 +230,7 @@ impl Uplink {
         self.stopped
     }
 
-    /// The host stops or starts again.
+    /// An outage stops the host, or ends.
     pub(crate) fn set_stopped(&mut self, stopped: bool) {
         self.stopped = stopped;
     }
@@ -256,7 +264,7 @@ impl Uplink {
     }
 
     /// Ends all pauses because the link has failed or come back. Returns whether there was any.
-    pub(crate) fn forget_pauses(&mut self, now: Time, port: &mut Port) -> bool {
+    pub(crate) fn clear_pauses(&mut self, now: Time, port: &mut Port) -> bool {
         let was_paused = self.is_paused();
         if was_paused {
             (0..8).for_each(|class| _ = self.pause_state.set(now, class, false));
@@ -265,18 +273,19 @@ impl Uplink {
         was_paused
     }
 
-    /// Classes that are paused, if a packet of another class may leave at `now`.
+    /// The paused classes, if there are any and the port does not transmit at `now`, so that a
+    /// packet of another class may leave.
     pub(crate) fn free_though_paused(&self, now: Time) -> Option<u8> {
         (self.is_paused() && self.free_at <= now).then_some(self.pause_state.classes)
     }
 
-    /// A packet has left though a class is paused.
+    /// Registers that a packet has left while a class is paused.
     pub(crate) fn sent_though_paused(&mut self, port: &mut Port) {
         self.free_at = std::mem::replace(&mut port.free_at, Time::NEVER);
     }
 
-    /// While a class is paused: end of the transmission in progress. A packet of another class may
-    /// leave then.
+    /// While a class is paused: end of the transmission in progress, at which a packet of another
+    /// class may leave.
     pub(crate) fn frees_at(&self, now: Time) -> Time {
         if self.free_at > now { self.free_at } else { Time::NEVER }
     }

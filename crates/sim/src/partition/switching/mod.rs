@@ -1,8 +1,12 @@
 //! Switches: routing, queueing, marking, admission, and committing transmissions that are due.
 //!
-//! [`scheduled`] has the ports with a scheduler, [`racks`] those of racks with circuits,
-//! [`trimming`] those that trim packets, [`pausing`] has PFC, and [`totals`] what the records of
-//! switch ports need. All of them work on the links; nothing here touches hosts.
+//! [`scheduled`]: ports with a scheduler. [`racks`]: racks with circuits. [`trimming`]: switches
+//! that trim packets. [`pausing`]: PFC. [`totals`]: sums for the records of switch ports. All use
+//! [`Links`], which also contains ports and packets; none accesses a host's transports.
+//!
+//! Packets that do not reach their destination: a packet is *lost* on a failed link or without a
+//! path, and *dropped*, which the port counts, if the buffer does not admit it; *refuse* trims,
+//! returns or drops it.
 
 mod coarse_telemetry;
 mod pausing;
@@ -29,32 +33,32 @@ pub(super) use trimming::Returns;
 
 /// The switches of a partition.
 pub(super) struct Switching {
-    /// All switches of the fabric.
+    /// By global ID. Only those of `own` are used.
     switches: Vec<Switch>,
     /// Switches that belong to this partition.
     own: Vec<u32>,
-    /// Ports of all switches; a switch owns the range `first_port..last_port`.
+    /// This partition's ports, grouped by switch; a switch owns the range `first_port..last_port`.
     ports: Vec<u32>,
     routing: Routing,
     /// Schedulers by port. Empty if no port has one.
     schedulers: Vec<Option<Box<Scheduler>>>,
     /// Queues by destination rack, if the fabric has circuits.
     racks: Option<Box<Racks>>,
-    /// Bytes by ingress, if any switch uses PFC.
+    /// Bytes by ingress port, if any switch uses PFC.
     ingress: Option<Box<Ingress>>,
-    /// By port, if the run keeps histograms.
+    /// Histograms of queues by port. Empty if the run keeps none.
     histograms: Vec<PortHistograms>,
     /// ECN configurations, indexed by [`Port::marking`].
     ecn: Vec<Ecn>,
     /// Random streams by port, if any configuration marks at random.
-    marking: Vec<Rng>,
+    marking_rng: Vec<Rng>,
     /// Random streams by port, if any switch trims packets.
-    victims: Vec<Rng>,
-    /// If any switch returns trimmed packets to their senders.
+    trimming_rng: Vec<Rng>,
+    /// State for the return of trimmed packets, if any switch returns them to their senders.
     returns: Option<Box<Returns>>,
-    /// If the telemetry of any switch has a limited resolution.
+    /// Readings of coarse telemetry, if the telemetry of any switch has a limited resolution.
     coarse_telemetry: Option<Box<CoarseTelemetry>>,
-    /// Priority of data: the lowest of all switches.
+    /// Priority of data: the largest number, which is the lowest priority, that every switch has.
     data_priority: u8,
 }
 
@@ -62,14 +66,15 @@ pub(super) struct Switching {
 struct Switch {
     first_port: u32,
     last_port: u32,
-    /// Bytes queued. Too high by what lazily committed ports have sent since their last commit.
+    /// Queued bytes without credits. Includes packets that have left since the last commit of their
+    /// port.
     used: u64,
     capacity: u64,
     alpha: f64,
     trimming: Option<Trimming>,
     drops: u64,
     occupancy: Histogram,
-    /// Maximum of `used`; exact.
+    /// Maximum occupancy. Exact, because all ports are committed before it is raised.
     max_used: u64,
 }
 
@@ -81,13 +86,14 @@ pub(super) struct Parts {
     pub(super) own: Vec<u32>,
     /// Whether the run keeps histograms.
     pub(super) histograms: bool,
-    /// If any switch returns trimmed packets to their senders.
+    /// State for the return of trimmed packets, if any switch returns them to their senders.
     pub(super) returns: Option<Box<Returns>>,
 }
 
 impl Switching {
-    /// For a partition with `ports`, whose global IDs are `names`; its own ones come first.
-    /// `index_of` and `is_here` refer to its ports and switches.
+    /// For a partition with `ports`, whose global IDs are `names`: first its `own_ports` own ports,
+    /// then the far ends of links from other partitions. `index_of` converts a global ID to an
+    /// index.
     pub(super) fn new(
         fabric: &Fabric,
         (ports, names, own_ports): (&mut [Port], &[u32], usize),
@@ -101,12 +107,12 @@ impl Switching {
         let racks = Racks::new(fabric, ports, index_of, is_here);
         let (switches, switch_ports) = switches(fabric, &ports[..own_ports]);
         let is_random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
-        let streams = if markings.ways().iter().any(is_random) { names } else { &[] };
+        let streams = if markings.configurations().iter().any(is_random) { names } else { &[] };
         let stream = |&name: &u32| Rng::stream(seed, Domain::Marking, name as u64);
         let kept = if histograms { ports.len() } else { 0 };
         let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
-        let victims = if trims { names } else { &[] };
-        let victim = |&name: &u32| Rng::stream(seed, Domain::Trimming, name as u64);
+        let trimming = if trims { names } else { &[] };
+        let trimming_stream = |&name: &u32| Rng::stream(seed, Domain::Trimming, name as u64);
         Switching {
             switches,
             own,
@@ -116,9 +122,9 @@ impl Switching {
             racks,
             ingress: Ingress::new(fabric, names).map(Box::new),
             histograms: (0..kept).map(|_| PortHistograms::default()).collect(),
-            ecn: markings.ways().to_vec(),
-            marking: streams.iter().map(stream).collect(),
-            victims: victims.iter().map(victim).collect(),
+            ecn: markings.configurations().to_vec(),
+            marking_rng: streams.iter().map(stream).collect(),
+            trimming_rng: trimming.iter().map(trimming_stream).collect(),
             returns,
             coarse_telemetry: CoarseTelemetry::new(fabric, names),
             data_priority: fabric.priorities().saturating_sub(1),
@@ -139,7 +145,7 @@ impl Switching {
         &self.ports[first_port as usize..last_port as usize]
     }
 
-    /// Starts every transmission that is due at a port.
+    /// Starts every transmission that is due at a port, at its true time.
     #[inline(always)]
     pub(super) fn commit_port<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let now = links.now();
@@ -155,9 +161,9 @@ impl Switching {
         }
     }
 
-    /// Starts the transmission that is due at a port without a scheduler. It is a function, not the
-    /// body of the loop above: the loop seldom has a second round, for which the compiler would
-    /// load everything in advance.
+    /// Starts the transmission that is due at a port without a scheduler. A function of its own:
+    /// inlined into the loop above, the compiler would load fields for a second iteration, which is
+    /// rare.
     #[inline(never)]
     fn start_next<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let port = &mut links.ports[index as usize];
@@ -267,7 +273,7 @@ impl Switching {
         let queue = port.queue_bytes as f64;
         let marks = queue >= ecn.max_bytes || {
             let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
-            self.marking[index as usize].unit() < share * ecn.max_probability
+            self.marking_rng[index as usize].unit() < share * ecn.max_probability
         };
         if marks {
             frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
@@ -300,8 +306,8 @@ impl Switching {
         } else if special != 0 {
             self.start(links, index, packet, now, Span::ZERO);
         } else {
-            // The common case: nothing to wait for and nothing to record (a wait of zero is no new
-            // peak).
+            // The common case: the port is free, and the packet needs no record of this hop. A wait
+            // of zero cannot raise its largest delay.
             links.launch(index, packet, now, Span::ZERO);
         }
         if P::EXPLICIT_DEQUEUES {
@@ -309,7 +315,8 @@ impl Switching {
         }
     }
 
-    // Inlined, because returned packets arrive once more: the compiler would make calls of it.
+    // Forced inline: `arrive` is inlined in several places, because returned packets arrive again,
+    // so the compiler would not inline this.
     #[inline(always)]
     fn join_queue<P: Probe, N: Naming>(
         &mut self,
@@ -323,7 +330,7 @@ impl Switching {
             links.lose(packet);
             return;
         }
-        // Only packets that the buffer admits are marked.
+        // Marks follow admission, so that dropped packets do not count as marked.
         let marks = port.flags & flag::MARKS_EARLY != 0;
         if port.flags & flag::SCHEDULED != 0 {
             return self.join_scheduled(links, switch, index, packet);
@@ -367,7 +374,8 @@ impl Switching {
         self.note_occupancy(links, switch);
     }
 
-    /// Returns whether the switch's buffer, or the counter of this queue, cannot take the packet.
+    /// Returns whether the packet exceeds the switch's buffer, the queue limit of a switch that
+    /// trims, or the range of the port's counter of queued bytes.
     #[inline(always)]
     fn overflows<P: Probe, N: Naming>(
         &mut self,
@@ -417,8 +425,8 @@ impl Switching {
         if fits(&self.switches[switch as usize], links.ports[index as usize].queue_bytes) {
             return true;
         }
-        // The occupancy may be stale, and is then too high; and credits are no part of it. Commit
-        // every port of the switch and compare again.
+        // `used` may be too high, and `queue_bytes` includes credits, which do not use the shared
+        // buffer. Commit every port of the switch, subtract the credits, and compare again.
         self.commit_switch(links, switch);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
         fits(&self.switches[switch as usize], shared)
@@ -437,13 +445,13 @@ impl Switching {
         links.discard(packet);
     }
 
-    /// The link of a switch's port goes down: drops all packets that wait for it, and frees their
-    /// room.
+    /// Frees the buffer space of all packets that wait at a port whose link goes down, and drops
+    /// those of a scheduler; [`Links::cut`] drops the others.
     pub(super) fn empty_port<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let now = links.now();
         let queued = self.queued_byte_ps(links, index, now);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
-        // Packets that are sent in reaction to these losses must not queue here either.
+        // First, because PFC may send resume frames for the dropped packets.
         let port = &mut links.ports[index as usize];
         port.flags |= flag::DOWN;
         if port.owner & HOST == 0 {
@@ -467,7 +475,7 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
         all.extend(ports);
         let (capacity, alpha) = match switch.buffer {
             Buffer::Unlimited => (u64::MAX, f64::INFINITY),
-            // Admission is by ingress, not by egress.
+            // With PFC, packets are admitted by counters of ingress ports, without alpha.
             Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
             Buffer::Shared { bytes, alpha } => (bytes, alpha),
         };

@@ -187,7 +187,7 @@ impl Switching {
     }
 
     /// Clears all pauses over a link that has gone down or come back, at both of its ends.
-    pub(in crate::partition) fn forget_pauses<P: Probe, N: Naming>(
+    pub(in crate::partition) fn clear_pauses<P: Probe, N: Naming>(
         &mut self,
         links: &Links<P, N>,
         index: u32,

@@ -195,7 +195,7 @@ impl Switching {
                 // The queue must not grow.
                 frames[packet as usize].wire_bytes <= frames[last as usize].wire_bytes
             })
-            && self.victims[index as usize].below(2) == 0;
+            && self.trimming_rng[index as usize].below(2) == 0;
         if !replaces {
             return packet;
         }

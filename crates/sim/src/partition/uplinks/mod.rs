@@ -1,7 +1,8 @@
 //! Hosts: delivering packets, and polling their transports for packets and at deadlines.
 //!
-//! [`Uplink`](crate::ports::uplink::Uplink) decides when to poll and when packets leave; this
-//! module carries it out. [`paused`] has what differs while PFC pauses an uplink.
+//! [`Uplink`](crate::ports::uplink::Uplink) decides the times; this module polls and sends at them.
+//! [`paused`] contains the code for uplinks that PFC has paused. A *stack* is a protocol with its
+//! parameters at a host.
 
 mod paused;
 
@@ -26,15 +27,16 @@ use crate::traffic::flows::{Flows, Sending};
 pub(super) struct Uplinks<N> {
     hosts: Vec<Host>,
     names: N,
-    /// Random streams by host for the entropy of its packets, if packets are sprayed.
+    /// Random streams by host, for the entropy of the packets that it sprays. Empty if no packets
+    /// are sprayed.
     spray: Vec<Rng>,
-    /// Free packet that transports write into.
+    /// Unused packet slot, for the next packet that a transport sends.
     blank: u32,
     setup: Arc<Setup>,
 }
 
 impl<N: Naming> Uplinks<N> {
-    /// For `hosts`, whose global IDs are `ids`. `blank` is a free packet.
+    /// For `hosts`, whose global IDs are `ids`. `blank` is an unused packet slot.
     pub(super) fn new(
         hosts: Vec<Host>,
         names: N,
@@ -58,12 +60,13 @@ impl<N: Naming> Uplinks<N> {
         &self.hosts[host as usize]
     }
 
-    /// A host stops or starts again.
+    /// An outage stops a host, or ends.
     pub(super) fn set_stopped(&mut self, host: u32, stopped: bool) {
         self.hosts[host as usize].uplink.set_stopped(stopped);
     }
 
-    /// Delivers a packet to its transport.
+    /// Sends the packets that are due, delivers a packet to its transport, and sends or queues the
+    /// reply. `landed`: [`FeedbackSink`].
     #[inline(always)]
     pub(super) fn deliver<P: Probe>(
         &mut self,
@@ -74,7 +77,7 @@ impl<N: Naming> Uplinks<N> {
         landed: Time,
     ) {
         let now = links.now();
-        self.pull(links, flows, host);
+        self.send_due(links, flows, host);
         if P::ON {
             let p = links.packets.get(packet);
             links.probe.arrived(now, host, p.frame, p.body);
@@ -107,14 +110,16 @@ impl<N: Naming> Uplinks<N> {
             Reply::None => links.packets.free(packet),
         }
         if reply != Reply::Echo {
-            self.look_again(links, flows, host);
+            self.poll_after_change(links, flows, host);
         }
     }
 
-    /// Sends everything that may leave a host up to and including now, replies first. Returns
-    /// `false` if nothing could have left, so that nothing was polled.
+    /// Starts every transmission of a host that is due by now, at its true time: queued replies
+    /// first, then packets of its transports. Returns `false` without a poll if the uplink is busy,
+    /// down or paused, or if nothing is due. While a class is paused,
+    /// [`send_though_paused`](Self::send_though_paused) sends packets of other classes.
     #[inline]
-    pub(super) fn pull<P: Probe>(
+    pub(super) fn send_due<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         flows: &mut Flows,
@@ -122,15 +127,15 @@ impl<N: Naming> Uplinks<N> {
     ) -> bool {
         let uplink = &mut self.hosts[host as usize].uplink;
         let index = uplink.port();
-        if uplink.rests(links.now(), &links.ports[index as usize]) {
+        if uplink.has_nothing_due(links.now(), &links.ports[index as usize]) {
             return false;
         }
-        self.pull_packets(links, flows, host, index);
-        self.arm(links, host);
+        self.send_due_packets(links, flows, host, index);
+        self.set_event(links, host);
         true
     }
 
-    fn pull_packets<P: Probe>(
+    fn send_due_packets<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         flows: &mut Flows,
@@ -158,7 +163,7 @@ impl<N: Naming> Uplinks<N> {
                         }
                     });
                     let Some(stack) = sent else {
-                        match uplink.polled_in_vain(start, now, transports) {
+                        match uplink.poll_found_nothing(start, now, transports) {
                             true => continue,
                             false => break,
                         }
@@ -175,7 +180,8 @@ impl<N: Naming> Uplinks<N> {
         }
     }
 
-    /// Fills in the driver's fields of a packet that a transport of `host` sends.
+    /// Sets the fields of a packet that the simulator and not the transport provides, and counts
+    /// retransmissions.
     #[inline(always)]
     fn complete<P: Probe>(
         &mut self,
@@ -196,17 +202,18 @@ impl<N: Naming> Uplinks<N> {
         }
     }
 
-    /// Moves the host's event to an earlier time if its uplink needs that.
+    /// Sets the host's event, or moves it to an earlier time, if its uplink needs that.
     #[inline]
-    pub(super) fn arm<P: Probe>(&mut self, links: &mut Links<P, N>, host: u32) {
+    pub(super) fn set_event<P: Probe>(&mut self, links: &mut Links<P, N>, host: u32) {
         let Host { uplink, transports } = &mut self.hosts[host as usize];
         let port = &links.ports[uplink.port() as usize];
-        if let Some(at) = uplink.arm(links.now(), port, transports, !P::EXPLICIT_DEQUEUES) {
+        if let Some(at) = uplink.set_event(links.now(), port, transports, !P::EXPLICIT_DEQUEUES) {
             links.clock.set_host(host, at);
         }
     }
 
-    /// The event of a host: handles its timers.
+    /// The event of a host: sends the packets that are due, and calls every transport whose
+    /// deadline has come.
     pub(super) fn on_event<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
@@ -218,7 +225,7 @@ impl<N: Naming> Uplinks<N> {
         if !self.hosts[host as usize].uplink.take_event(now) {
             return;
         }
-        self.pull(links, flows, host);
+        self.send_due(links, flows, host);
         let transports = &mut self.hosts[host as usize].transports;
         for stack in 0..transports.stacks() {
             if let Some(transport) =
@@ -228,24 +235,24 @@ impl<N: Naming> Uplinks<N> {
                 transport.on_deadline(now, &mut sink);
             }
         }
-        self.look_again(links, flows, host);
-        self.pull_though_paused(links, flows, host);
+        self.poll_after_change(links, flows, host);
+        self.send_though_paused(links, flows, host);
     }
 
-    /// Polls a host after something has happened at it: it may have more to send.
-    pub(super) fn look_again<P: Probe>(
+    /// Polls a host after a change of its state, because its transports may have more to send.
+    pub(super) fn poll_after_change<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         flows: &mut Flows,
         host: u32,
     ) {
         self.hosts[host as usize].uplink.changed();
-        if !self.pull(links, flows, host) {
-            self.arm(links, host);
+        if !self.send_due(links, flows, host) {
+            self.set_event(links, host);
         }
     }
 
-    /// The link of an uplink has come back.
+    /// Polls a host whose link has come back.
     pub(super) fn restart<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
@@ -253,7 +260,7 @@ impl<N: Naming> Uplinks<N> {
         host: u32,
     ) {
         self.hosts[host as usize].uplink.changed();
-        self.pull(links, flows, host);
+        self.send_due(links, flows, host);
     }
 
     /// Submits a message of `stack` at its source, and stores its handle in `slot` of `flows`.
@@ -266,12 +273,12 @@ impl<N: Naming> Uplinks<N> {
         message: Message,
         paths: &dyn PathOracle,
     ) {
-        self.pull(links, flows, host);
+        self.send_due(links, flows, host);
         let transports = &mut self.hosts[host as usize].transports;
         let transport = transports.transport(stack, &self.setup.stacks);
         flows.get(slot).handle = transport.submit(links.now(), message, paths);
-        self.look_again(links, flows, host);
-        self.pull_though_paused(links, flows, host);
+        self.poll_after_change(links, flows, host);
+        self.send_though_paused(links, flows, host);
     }
 
     /// Ends the unlimited flow in `slot`, if its source is in this partition.
@@ -279,15 +286,15 @@ impl<N: Naming> Uplinks<N> {
         let Sending { flow, handle, .. } = flows.get(slot);
         let (src, stack, handle) = (flow.src, flow.stack, *handle);
         let Some(host) = self.find(src) else { return };
-        self.pull(links, flows, host);
+        self.send_due(links, flows, host);
         let transports = &mut self.hosts[host as usize].transports;
         transports.transport(stack, &self.setup.stacks).stop(links.now(), handle);
-        self.look_again(links, flows, host);
+        self.poll_after_change(links, flows, host);
     }
 }
 
-/// The host behind [`Port::to`](crate::ports::port::Port::to) or
-/// [`Port::owner`](crate::ports::port::Port::owner), if it is one.
+/// Index of the host that a value of [`Port::to`](crate::ports::port::Port::to) or
+/// [`Port::owner`](crate::ports::port::Port::owner) denotes; `None` for a switch.
 #[inline(always)]
 pub(super) fn host_of(node: u32) -> Option<u32> {
     (node & HOST != 0).then_some(node & !HOST)
@@ -297,7 +304,8 @@ pub(super) fn host_of(node: u32) -> Option<u32> {
 struct FeedbackSink<'a, P> {
     flows: &'a mut Flows,
     probe: &'a mut P,
-    /// When the current packet came off its link.
+    /// Time at which the current packet left its link, before injected delays and host software;
+    /// the present at a deadline. Decides which bytes belong to the measured window.
     landed: Time,
 }
 

@@ -19,24 +19,24 @@ impl<N: Naming> Uplinks<N> {
         class: u8,
         on: bool,
     ) {
-        self.pull(links, flows, host);
-        self.pull_though_paused(links, flows, host);
+        self.send_due(links, flows, host);
+        self.send_though_paused(links, flows, host);
         let now = links.now();
         let uplink = &mut self.hosts[host as usize].uplink;
         let index = uplink.port();
         match uplink.pause(now, class, on, &mut links.ports[index as usize]) {
-            Effect::Paused => self.arm(links, host),
+            Effect::Paused => self.set_event(links, host),
             Effect::Resumed => {
                 links.clock.clear(Source::Wake(index));
-                return self.look_again(links, flows, host);
+                return self.poll_after_change(links, flows, host);
             }
             Effect::None => {}
         }
-        self.pull_though_paused(links, flows, host);
+        self.send_though_paused(links, flows, host);
     }
 
     /// Ends all pauses of a host whose link has gone down or come back.
-    pub(in crate::partition) fn forget_pauses<P: Probe>(
+    pub(in crate::partition) fn clear_pauses<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         host: u32,
@@ -44,28 +44,28 @@ impl<N: Naming> Uplinks<N> {
         let now = links.now();
         let uplink = &mut self.hosts[host as usize].uplink;
         let index = uplink.port();
-        if uplink.forget_pauses(now, &mut links.ports[index as usize]) {
+        if uplink.clear_pauses(now, &mut links.ports[index as usize]) {
             links.clock.clear(Source::Wake(index));
         }
     }
 
-    /// Lets a host send what may leave although it is paused: replies and control packets whose
-    /// priority is above the paused classes. Does nothing if no class is paused.
+    /// Sends what may leave a host while a class is paused: queued replies of other classes, and
+    /// control packets of transports above all paused classes. Does nothing if no class is paused.
     #[inline]
-    pub(in crate::partition) fn pull_though_paused<P: Probe>(
+    pub(in crate::partition) fn send_though_paused<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         flows: &mut Flows,
         host: u32,
     ) {
         if self.hosts[host as usize].uplink.is_paused() {
-            self.pull_unpaused(links, flows, host);
+            self.send_unpaused(links, flows, host);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn pull_unpaused<P: Probe>(&mut self, links: &mut Links<P, N>, flows: &mut Flows, host: u32) {
+    fn send_unpaused<P: Probe>(&mut self, links: &mut Links<P, N>, flows: &mut Flows, host: u32) {
         let (now, index) = (links.now(), self.hosts[host as usize].uplink.port());
         while let Some(paused) = self.hosts[host as usize].uplink.free_though_paused(now)
             && let Some((packet, waited)) = self.next_unpaused(links, flows, host, paused)

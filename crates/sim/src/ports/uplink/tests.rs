@@ -177,8 +177,8 @@ impl Lazy {
         }
     }
 
-    fn pull(&mut self, now: Time) -> bool {
-        if self.uplink.rests(now, &self.port) {
+    fn send_due(&mut self, now: Time) -> bool {
+        if self.uplink.has_nothing_due(now, &self.port) {
             return false;
         }
         loop {
@@ -189,30 +189,30 @@ impl Lazy {
                 }
                 Step::Poll(start) => match self.scripts.poll(|script| script.transmit(start)) {
                     Some(packet) => self.launch(packet, start, now),
-                    None if self.uplink.polled_in_vain(start, now, &self.scripts) => {}
+                    None if self.uplink.poll_found_nothing(start, now, &self.scripts) => {}
                     None => break,
                 },
                 Step::Done => break,
             }
         }
-        self.arm(now);
+        self.set_event(now);
         true
     }
 
-    fn arm(&mut self, now: Time) {
-        if let Some(at) = self.uplink.arm(now, &self.port, &self.scripts, true) {
+    fn set_event(&mut self, now: Time) {
+        if let Some(at) = self.uplink.set_event(now, &self.port, &self.scripts, true) {
             self.event = at;
         }
     }
 
-    fn look_again(&mut self, now: Time) {
+    fn poll_after_change(&mut self, now: Time) {
         self.uplink.changed();
-        if !self.pull(now) {
-            self.arm(now);
+        if !self.send_due(now) {
+            self.set_event(now);
         }
     }
 
-    fn pull_though_paused(&mut self, now: Time) {
+    fn send_though_paused(&mut self, now: Time) {
         if !self.uplink.is_paused() {
             return;
         }
@@ -232,10 +232,10 @@ impl Lazy {
         if !self.uplink.take_event(now) {
             return;
         }
-        self.pull(now);
+        self.send_due(now);
         self.scripts.on_deadlines(now);
-        self.look_again(now);
-        self.pull_though_paused(now);
+        self.poll_after_change(now);
+        self.send_though_paused(now);
     }
 
     /// Handles all events up to `until`.
@@ -248,28 +248,28 @@ impl Lazy {
             self.handled += 1;
             if now == self.wake {
                 self.wake = Time::NEVER;
-                self.pull_though_paused(now);
+                self.send_though_paused(now);
             } else if now == self.event {
                 self.on_host(now);
             } else {
                 let (_, next) = self.port.land(&self.frames);
                 self.landing = next.unwrap_or(Time::NEVER);
-                if next.is_none() && !self.pull(now) {
-                    self.arm(now);
+                if next.is_none() && !self.send_due(now) {
+                    self.set_event(now);
                 }
             }
         }
     }
 
     fn toggle(&mut self, now: Time, up: bool) {
-        self.pull(now);
-        if self.uplink.forget_pauses(now, &mut self.port) {
+        self.send_due(now);
+        if self.uplink.clear_pauses(now, &mut self.port) {
             self.wake = Time::NEVER;
         }
         if up {
             self.port.mend(now);
             self.uplink.changed();
-            self.pull(now);
+            self.send_due(now);
         } else {
             self.port.cut(&self.frames, |_| ());
             self.landing = Time::NEVER;
@@ -279,13 +279,13 @@ impl Lazy {
     fn on(&mut self, now: Time, event: Event) {
         match event {
             Event::Change(change) => {
-                self.pull(now);
+                self.send_due(now);
                 self.scripts.change(now, change);
-                self.look_again(now);
+                self.poll_after_change(now);
             }
             Event::Reply(packet, change) => {
-                self.pull_though_paused(now);
-                self.pull(now);
+                self.send_though_paused(now);
+                self.send_due(now);
                 if self.port.is_free(now) {
                     self.launch(packet, now, now);
                 } else {
@@ -293,17 +293,17 @@ impl Lazy {
                 }
                 if let Some(change) = change {
                     self.scripts.change(now, change);
-                    self.look_again(now);
+                    self.poll_after_change(now);
                 }
             }
             Event::Pause(class, on) => {
-                self.pull(now);
-                self.pull_though_paused(now);
+                self.send_due(now);
+                self.send_though_paused(now);
                 match self.uplink.pause(now, class, on, &mut self.port) {
-                    Effect::Paused => self.arm(now),
+                    Effect::Paused => self.set_event(now),
                     Effect::Resumed => {
                         self.wake = Time::NEVER;
-                        self.look_again(now);
+                        self.poll_after_change(now);
                     }
                     Effect::None => {}
                 }
@@ -317,7 +317,7 @@ impl Lazy {
                 }
             }
         }
-        self.pull_though_paused(now);
+        self.send_though_paused(now);
     }
 }
 
