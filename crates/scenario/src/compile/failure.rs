@@ -127,8 +127,12 @@ pub(crate) fn outages(
     course: Course,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Outage>, Error> {
-    let text = table.find::<&str>("failure").unwrap_or(NONE);
+    let text = table.find::<&str>("failure");
     let (down, up) = course.interval(table, ["failure_down", "failure_up"])?;
+    if text.is_none() && (down, up) != (Time::ZERO, Time::NEVER) {
+        warnings.push("failure_down and failure_up have no effect without failure".into());
+    }
+    let text = text.unwrap_or(NONE);
     if text == NONE {
         return Ok(Vec::new());
     }

@@ -221,7 +221,7 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
         && text.trim().len() == text.len()
     {
         return decimal.times(size).ok_or_else(|| Why {
-            expected: format!("{} that fits in 64 bits", dimension.noun),
+            expected: format!("{} of at most {}{unit}", dimension.noun, u64::MAX / size),
             suggestion: None,
         });
     }

@@ -42,14 +42,15 @@ fn the_shortest_path_can_be_outside_a_domain() {
 
 #[test]
 fn partitions_are_reported_with_their_time_span() {
-    let warnings = |up: &str| {
+    let warned = |faults: &str| {
         plan(&format!(
             "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\n\
              transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]\n\
-             faults = {{ failure = 'h2-tor0', failure_down = '200us'{up} }}"
+             faults = {{ {faults} }}"
         ))
         .warnings
     };
+    let warnings = |up: &str| warned(&format!("failure = 'h2-tor0', failure_down = '200us'{up}"));
     let span = |text: &str| {
         vec![format!("the failure partitions the network: from 200us {text} of hosts have no path")]
     };
@@ -57,6 +58,12 @@ fn partitions_are_reported_with_their_time_span() {
     let mut forever = span("on, 4 of 6 ordered pairs");
     forever[0] += "; messages between them then stay unfinished";
     assert_eq!(warnings(""), forever);
+    // Without a failure, its times have no effect; with "none", as in sweeps, that is intended.
+    for (faults, number) in
+        [("failure_up", 1), ("failure_down", 1), ("failure = 'none', failure_up", 0)]
+    {
+        assert_eq!(warned(&format!("{faults} = '300us'")).len(), number, "{faults}");
+    }
 }
 
 /// Returns the warnings of the loader for swift between two hosts at 100 Gbit/s, MTU 1,000 B, links
