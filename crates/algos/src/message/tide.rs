@@ -38,7 +38,8 @@
 //! The wait also has a random part, uniform in ± `jitter · min(f, 1 − f) · s · θ / b`. Without it,
 //! the order of several pairs' packets can repeat, and each pair reads the delay of one place in
 //! this order. Below a packet in a round trip, where no other return of the pair paces it, `jitter`
-//! is 1: with less, packets of such pairs form groups, between which the link is idle.
+//! is 1: with less, packets of such pairs form groups, between which the link is idle. Each pair of
+//! hosts has random numbers of its own, which depend on the seed of the run.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
 //! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of

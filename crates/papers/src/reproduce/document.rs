@@ -277,7 +277,8 @@ fn legend(claims: &[ClaimResult], source: &str) -> String {
     let meaning = format!(
         "* *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the {source} leaves open.\n\
-         * *Conditional*: within the tolerance for some of these only; the others are named.\n\
+         * *Conditional*: within the tolerance in the mean over the seeds or for some alternative, \
+         but not for all; the others are named.\n\
          * *Direction*: in the {source}'s direction for all of these, by at least a quarter of its \
          effect (in the logarithm for factors), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the control passes the same check, which it must fail.\n\n\

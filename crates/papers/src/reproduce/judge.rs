@@ -3,9 +3,9 @@
 //!
 //! A claim is *reproduced* only if it is within its tolerance for every seed (with seeds that lead
 //! to different runs) and for every alternative (each with one seed). It is *conditional* if it is
-//! within the tolerance for some of these only. For *direction*, all of these must be measured, and
-//! in the paper's direction. If the control passes the same check under the same alternative, the
-//! claim is inconclusive.
+//! within the tolerance in the mean over the seeds or for some alternative, but not for all. For
+//! *direction*, all of these must be measured, and in the paper's direction. If the control passes
+//! the same check under the same alternative, the claim is inconclusive.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

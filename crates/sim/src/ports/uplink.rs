@@ -23,7 +23,7 @@
 //! | --- | --- | --- |
 //! | busy | `port.free_at` is in the future | time |
 //! | due | free; replies wait, or the transports may have a packet | a poll |
-//! | quiet | free; a poll found nothing, none is due before `quiet_until` | time, or a change |
+//! | quiet | free; a poll found no packet, no deadline before `quiet_until` | time, or a change |
 //! | paused | a class is paused: `port.free_at` is never (1) | resume of the last class |
 //! | down | the link is down: `port.free_at` is never | the link comes back |
 //!
@@ -35,14 +35,17 @@
 //! * Everything that could leave before `polled_until` has left, and `polled_until` never exceeds
 //!   the present.
 //! * Before the state of a transport changes by anything but a transmission, the uplink is polled
-//!   up to the present; afterwards [`changed`](Uplink::changed) is called. So departures precede
+//!   up to the present; afterwards [`changed`](Uplink::changed) is called, unless the transport
+//!   replies with `Reply::Echo`, so that no more may be sent than before. So departures precede
 //!   changes at equal times.
 //! * The uplink's event is at or before the earliest timer. While the link is empty or a class is
-//!   paused, it is also at or before the earliest send time. It may be earlier: then a poll finds
-//!   nothing, and the event is set again.
+//!   paused, it is also at or before the earliest send time that has not passed. It may be earlier:
+//!   then a poll finds nothing, and the event is set again. While a class is paused, the port has a
+//!   second event at the end of a transmission.
 //! * Timers are handled once per instant.
-//! * While a class is paused, packets of other classes leave at the time of an event only: a
-//!   change, a timer or the end of a transmission allows them to leave. They are not paced.
+//! * While a class is paused, only queued replies of other classes leave, and control packets of a
+//!   priority above all paused classes. They leave when an event is handled (a change, a deadline
+//!   or the end of a transmission), without pacing.
 //!
 //! # Required of transports
 //!
@@ -82,9 +85,9 @@ pub(crate) enum Step {
 /// Effect of a pause or resume on an uplink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// The first class is paused.
+    /// A class is paused, and none was before.
     Paused,
-    /// The last class is resumed.
+    /// No class is paused any more.
     Resumed,
     /// The uplink is paused as before, or not at all.
     None,
@@ -98,7 +101,7 @@ pub(crate) struct Uplink {
     stopped: bool,
     /// Everything that could leave before this time has left.
     polled_until: Time,
-    /// No transport will send before this time unless something happens first.
+    /// No transport will send before this time unless `changed` is called first.
     quiet_until: Time,
     /// Time of its entry in the event list.
     event_at: Time,
@@ -130,7 +133,8 @@ impl Uplink {
         self.port
     }
 
-    /// Returns whether nothing can leave up to `now`, so that no step is needed.
+    /// Returns whether `next_step` has nothing to do up to `now`: the uplink is busy, down or
+    /// paused, or nothing is due.
     #[inline(always)]
     pub(crate) fn has_nothing_due(&mut self, now: Time, port: &Port) -> bool {
         if port.free_at > now {
@@ -205,11 +209,11 @@ impl Uplink {
         Some(self.event_at)
     }
 
-    /// Time of the event if the earliest deadline has passed. If the uplink transmits or its link
-    /// is down, the deadline is a send time, which is polled when the uplink is free; if the timers
-    /// of `now` have been handled, it cannot be served now either. The event is then set for the
-    /// next deadline of any transport. Otherwise a timer may be due that an earlier send time has
-    /// hidden, so the event is set for `now`.
+    /// Time of the event if the earliest deadline has passed. If no class is paused and the uplink
+    /// transmits, or its link is down, the deadline is a send time, which is polled when the uplink
+    /// is free; if the timers of `now` have been handled, it cannot be served now either. The event
+    /// is then set for the next deadline of any transport. Otherwise a timer may be due that an
+    /// earlier send time has hidden, so the event is set for `now`.
     #[inline(never)]
     fn overdue(&self, now: Time, port: &Port, transports: &impl Deadlines) -> Time {
         let is_paused = port.free_at == Time::NEVER && self.is_paused();
@@ -230,7 +234,7 @@ impl Uplink {
         self.stopped
     }
 
-    /// An outage stops the host, or ends.
+    /// Records that an outage has stopped the host, or has ended.
     pub(crate) fn set_stopped(&mut self, stopped: bool) {
         self.stopped = stopped;
     }

@@ -161,9 +161,9 @@ impl Form {
 pub enum Verdict {
     /// Within the tolerance, for every seed and every alternative to what the paper leaves open.
     Reproduced,
-    /// Within the tolerance for some of these only.
+    /// Within the tolerance in the mean over the seeds or for some alternative, but not for all.
     Conditional,
-    /// Outside the tolerance, but in the paper's direction for all of these.
+    /// Outside the tolerance, but in the paper's direction for every seed and alternative.
     Direction,
     /// None of these.
     Deviates,

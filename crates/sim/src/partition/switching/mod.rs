@@ -4,9 +4,9 @@
 //! that trim packets. [`pausing`]: PFC. [`totals`]: sums for the records of switch ports. All use
 //! [`Links`], which also contains ports and packets; none accesses a host's transports.
 //!
-//! Packets that do not reach their destination: a packet is *lost* on a failed link or without a
-//! path, and *dropped*, which the port counts, if the buffer does not admit it; *refuse* trims,
-//! returns or drops it.
+//! A packet is *lost* if its link is down or goes down, or if it has no path. It is *dropped* if
+//! the buffer or a queue has no room; the port counts this. [`Switching::refuse`] decides whether
+//! a packet that does not fit is trimmed, returned or dropped.
 
 mod coarse_telemetry;
 mod pausing;
@@ -78,7 +78,7 @@ struct Switch {
     max_used: u64,
 }
 
-/// Parts of the switches of a partition that are built with its ports.
+/// Inputs of [`Switching::new`] that are built together with the partition's ports.
 pub(super) struct Parts {
     pub(super) routing: Routing,
     pub(super) schedulers: Vec<Option<Box<Scheduler>>>,
@@ -161,9 +161,8 @@ impl Switching {
         }
     }
 
-    /// Starts the transmission that is due at a port without a scheduler. A function of its own:
-    /// inlined into the loop above, the compiler would load fields for a second iteration, which is
-    /// rare.
+    /// Starts the transmission that is due at a port without a scheduler. Not inlined: otherwise
+    /// the compiler would load fields for a second iteration of the loop above, which is rare.
     #[inline(never)]
     fn start_next<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let port = &mut links.ports[index as usize];
@@ -200,7 +199,7 @@ impl Switching {
         links.leave_queue(index, packet, start)
     }
 
-    /// Starts a transmission: stamps telemetry and marks.
+    /// As [`stamp`](Self::stamp), then puts the packet on the link.
     #[inline(never)]
     fn start<P: Probe, N: Naming>(
         &mut self,
@@ -214,7 +213,8 @@ impl Switching {
         links.launch(index, packet, start, waited);
     }
 
-    /// Stamps telemetry on a packet whose transmission starts, and marks it.
+    /// Writes telemetry into a packet whose transmission starts, if the packet requests it, and
+    /// marks the packet if the port marks at departure.
     #[inline(always)]
     fn stamp<P: Probe, N: Naming>(
         &mut self,
@@ -374,8 +374,8 @@ impl Switching {
         self.note_occupancy(links, switch);
     }
 
-    /// Returns whether the packet exceeds the switch's buffer, the queue limit of a switch that
-    /// trims, or the range of the port's counter of queued bytes.
+    /// Returns whether the packet does not fit into the shared buffer, into its queue if the switch
+    /// trims, or into the port's counter of bytes. With PFC, [`Ingress`] admits to the buffer.
     #[inline(always)]
     fn overflows<P: Probe, N: Naming>(
         &mut self,
@@ -445,13 +445,14 @@ impl Switching {
         links.discard(packet);
     }
 
-    /// Frees the buffer space of all packets that wait at a port whose link goes down, and drops
-    /// those of a scheduler; [`Links::cut`] drops the others.
+    /// The link of a port goes down: frees the bytes of the shared buffer that wait at the port
+    /// (credits use none). The packets of a scheduler are lost here; [`Links::cut`] loses those of
+    /// a plain queue and those on the link.
     pub(super) fn empty_port<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, index: u32) {
         let now = links.now();
         let queued = self.queued_byte_ps(links, index, now);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
-        // First, because PFC may send resume frames for the dropped packets.
+        // Before the drain: it may send resume frames, which must not join this queue.
         let port = &mut links.ports[index as usize];
         port.flags |= flag::DOWN;
         if port.owner & HOST == 0 {

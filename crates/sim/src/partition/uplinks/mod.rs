@@ -2,7 +2,7 @@
 //!
 //! [`Uplink`](crate::ports::uplink::Uplink) decides the times; this module polls and sends at them.
 //! [`paused`] contains the code for uplinks that PFC has paused. A *stack* is a protocol with its
-//! parameters at a host.
+//! parameters; a host has one transport for each stack that it uses.
 
 mod paused;
 
@@ -60,13 +60,13 @@ impl<N: Naming> Uplinks<N> {
         &self.hosts[host as usize]
     }
 
-    /// An outage stops a host, or ends.
+    /// Records that an outage has stopped a host, or has ended.
     pub(super) fn set_stopped(&mut self, host: u32, stopped: bool) {
         self.hosts[host as usize].uplink.set_stopped(stopped);
     }
 
-    /// Sends the packets that are due, delivers a packet to its transport, and sends or queues the
-    /// reply. `landed`: [`FeedbackSink`].
+    /// Sends the packets that are due, passes an arrived packet to its transport, and sends or
+    /// queues the reply. `landed` is as in [`FeedbackSink`].
     #[inline(always)]
     pub(super) fn deliver<P: Probe>(
         &mut self,
@@ -117,7 +117,8 @@ impl<N: Naming> Uplinks<N> {
     /// Starts every transmission of a host that is due by now, at its true time: queued replies
     /// first, then packets of its transports. Returns `false` without a poll if the uplink is busy,
     /// down or paused, or if nothing is due. While a class is paused,
-    /// [`send_though_paused`](Self::send_though_paused) sends packets of other classes.
+    /// [`send_though_paused`](Self::send_though_paused) sends what may leave: no data of windowed
+    /// transports.
     #[inline]
     pub(super) fn send_due<P: Probe>(
         &mut self,
@@ -180,8 +181,8 @@ impl<N: Naming> Uplinks<N> {
         }
     }
 
-    /// Sets the fields of a packet that the simulator and not the transport provides, and counts
-    /// retransmissions.
+    /// Sets the stack of a packet that a transport of `host` sends and, with spraying, its entropy.
+    /// Adds retransmitted bytes to the flow.
     #[inline(always)]
     fn complete<P: Probe>(
         &mut self,
@@ -304,8 +305,9 @@ pub(super) fn host_of(node: u32) -> Option<u32> {
 struct FeedbackSink<'a, P> {
     flows: &'a mut Flows,
     probe: &'a mut P,
-    /// Time at which the current packet left its link, before injected delays and host software;
-    /// the present at a deadline. Decides which bytes belong to the measured window.
+    /// Time at which the current packet arrived at the end of its link, before injected delays and
+    /// host software; the present at a deadline. Decides which of its bytes count at the start of
+    /// the measured window; at the end, the time of delivery decides.
     landed: Time,
 }
 
