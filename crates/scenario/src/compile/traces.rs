@@ -47,12 +47,16 @@ pub(crate) fn pattern(
     let scaled = |at: Time| start + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
     let before = start + last(&arrivals).since(Time::ZERO);
     arrivals.iter_mut().for_each(|arrival| arrival.at = scaled(arrival.at));
+    let all = arrivals.len();
     // A `stop` at the end of the run, which resolved scenarios have, is none.
     if stop < duration {
         arrivals.retain(|arrival| arrival.at < stop);
     }
+    if arrivals.is_empty() && all > 0 {
+        warnings.push(format!("{file}: all {all} messages start after `stop`, and none is sent"));
+    }
     // The run has the length of the trace, or more.
-    if scale > 1.0 && before < duration && !until_done {
+    if scale > 1.0 && before < duration && !until_done && arrivals.len() == all {
         warnings.push(format!(
             "{file}: with scale = {scale}, the last message starts at {} instead of {before}, but \
              the run still measures until {duration}, so mean loads are too low: divide \

@@ -139,6 +139,9 @@ pub(super) struct Columns {
     pub(super) start: Column,
     pub(super) end: Option<Column>,
     pub(super) duration: Option<Column>,
+    /// Names of columns that are not read, because the first column has the same meaning: the first
+    /// name and theirs.
+    pub(super) unread: Vec<[String; 2]>,
 }
 
 /// The name in lower case, without other characters than letters and digits.
@@ -201,7 +204,15 @@ impl Columns {
         let (src, dst) = (required(Role::Source)?, required(Role::Destination)?);
         let (bytes, start) = (required(Role::Bytes)?, required(Role::Start)?);
         let (end, duration) = (find(Role::End)?, find(Role::Duration)?);
-        Ok(Columns { src, dst, bytes, start, end, duration, names })
+        let of = |wanted: Role| {
+            let has_role =
+                move |(_, role): &(_, &Option<_>)| role.is_some_and(|(role, _)| role == wanted);
+            names.iter().zip(&roles).filter(has_role).map(|(name, _)| name)
+        };
+        let pairs = |role| of(role).skip(1).zip(of(role).take(1).cycle());
+        let unread = Role::ALL.into_iter().flat_map(pairs);
+        let unread = unread.map(|(other, first)| [first.clone(), other.clone()]).collect();
+        Ok(Columns { src, dst, bytes, start, end, duration, unread, names })
     }
 }
 
@@ -257,7 +268,9 @@ mod tests {
             assert!(error.starts_with(&found) && error.contains("remove one"), "{error}");
         }
         // Other columns are ignored, and the first of several with one meaning counts.
-        let found = columns("x,src,dst,bytes,start_s,octets,x,,").unwrap();
-        assert_eq!(found.bytes.index, 3);
+        let found = columns("x,src,dst,bytes,start_s,octets,time_us,x,,size").unwrap();
+        assert_eq!((found.bytes.index, found.start.index), (3, 4));
+        let unread = [["bytes", "octets"], ["bytes", "size"], ["start_s", "time_us"]];
+        assert_eq!(found.unread, unread);
     }
 }

@@ -63,7 +63,10 @@ impl Connections {
         }
         let Segment { tuple, bytes, sequence, opens } = *segment;
         let before = self.open.get(&tuple).copied();
-        let goes_on = |open: &Open| at.saturating_sub(open.last) <= self.idle;
+        // Packets of a capture can be out of order.
+        let goes_on = |open: &Open| {
+            at.saturating_sub(open.last) <= self.idle && open.start.saturating_sub(at) <= self.idle
+        };
         if let Some(open) = before.filter(goes_on)
             && open.interface != interface
         {
@@ -90,6 +93,7 @@ impl Connections {
             },
         };
         self.repeated += u64::from(new == 0);
+        open.start = open.start.min(at);
         open.last = open.last.max(at);
         open.bytes += new;
         if new > 0 {
@@ -164,6 +168,17 @@ mod tests {
             connections.add(at * MS, 0, &segment(UDP, 0, bytes));
         }
         assert_eq!(flows(connections), [(0, 600), (26 * MS, 400)]);
+    }
+
+    #[test]
+    fn flows_cover_packets_out_of_order() {
+        let mut connections = Connections::new("x", Span::ms(10));
+        for (at, bytes) in [(25, 100), (20, 200), (28, 300), (5, 400)] {
+            connections.add(at * MS, 0, &segment(UDP, 0, bytes));
+        }
+        let found = connections.finish().flows;
+        let found: Vec<_> = found.iter().map(|of| (of.at / MS, of.bytes, of.lasted)).collect();
+        assert_eq!(found, [(20, 600, Some(8 * MS as u64)), (5, 400, Some(0))]);
     }
 
     #[test]

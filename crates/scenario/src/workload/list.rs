@@ -101,8 +101,14 @@ impl List<'_> {
         let Some(columns) = &self.columns else {
             let count = |separator: &char| line.text.matches(*separator).count();
             self.separator = SEPARATORS.into_iter().rev().max_by_key(count).unwrap_or(',');
-            let names = cells(line.text, self.separator);
-            self.columns = Some(Columns::of(names, line)?);
+            let columns = Columns::of(cells(line.text, self.separator), line)?;
+            self.gathered.warnings.extend(columns.unread.iter().map(|[first, other]| {
+                format!(
+                    "column {first:?} is read, and {other:?}, which has the same meaning, is not: \
+                     rename {first:?} if {other:?} is the right one"
+                )
+            }));
+            self.columns = Some(columns);
             return Ok(());
         };
         let texts = cells(line.text, self.separator);

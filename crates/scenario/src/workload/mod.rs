@@ -140,7 +140,7 @@ impl Workload {
             Some(rate) => HostLink { rate, reason: LinkReason::Set },
             None => HostLink::of(&trace),
         };
-        let mut warnings = Vec::new();
+        let mut warnings = std::mem::take(&mut trace.warnings);
         let needed = rate::needed(&trace, host_link.rate);
         if needed > trace::LONGEST {
             let found = format!("{}, at which the busiest host needs {needed}", host_link.rate);

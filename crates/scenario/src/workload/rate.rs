@@ -131,6 +131,7 @@ mod tests {
             resolution: Span::us(1),
             has_completions: true,
             noted: Vec::new(),
+            warnings: Vec::new(),
         }
     }
 

@@ -61,6 +61,8 @@ pub struct Trace {
     pub has_completions: bool,
     /// Counts of everything that was left out or noted.
     pub noted: Vec<Noted>,
+    /// Warnings about the file.
+    pub warnings: Vec<String>,
 }
 
 /// A part of a trace: from, and to if it is limited, both since the first flow.
@@ -85,6 +87,7 @@ pub(super) struct Gathered {
     pub(super) addresses: Addresses,
     pub(super) flows: Vec<Raw>,
     pub(super) noted: Vec<Noted>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// Reasons to leave out a flow.
@@ -203,8 +206,18 @@ impl Gathered {
         };
         let flows: Vec<TracedFlow> = self.flows.iter().map(flow).collect();
         let has_completions = !self.is_capture && flows.iter().any(|flow| flow.lasted.is_some());
-        let Gathered { file, is_capture, noted, .. } = self;
-        Ok(Trace { file, is_capture, hosts, flows, duration, resolution, has_completions, noted })
+        let Gathered { file, is_capture, noted, warnings, .. } = self;
+        Ok(Trace {
+            file,
+            is_capture,
+            hosts,
+            flows,
+            duration,
+            resolution,
+            has_completions,
+            noted,
+            warnings,
+        })
     }
 }
 

@@ -283,15 +283,22 @@ fn a_scaled_trace_needs_a_scaled_run() {
 /// The times of a list count from `start`, and `stop` ends it.
 #[test]
 fn start_shifts_and_stop_ends_a_trace() {
-    let plan = plan(
-        "duration = '2600ns'\nfabric = { kind = 'star', hosts = 8 }\n\
-         transport = { protocol = 'swift' }\n[[traffic]]\nkind = 'trace'\nfile = 'trace.csv'\n\
-         scale = 2\nstart = '1us'\nstop = '2us'",
-    );
-    let Pattern::Trace(arrivals) = &plan.workload.traffic[0].pattern else { panic!() };
-    let starts: Vec<_> = arrivals.iter().map(|arrival| arrival.at.as_ps()).collect();
-    // The third message would start at 2.25us.
-    assert_eq!(starts, [1_000_000, 1_000_001]);
-    // Without the scale, it would start at 3.5us, so the run is not too long for the scaled list.
-    assert_eq!(plan.warnings, Vec::<String>::new());
+    let found = |file: &str, start: &str, stop: &str| {
+        let plan = plan(&format!(
+            "duration = '2600ns'\nfabric = {{ kind = 'star', hosts = 8 }}\n\
+             transport = {{ protocol = 'swift' }}\n[[traffic]]\nkind = 'trace'\n\
+             file = '{file}'\nscale = 2\nstart = '{start}'\nstop = '{stop}'"
+        ));
+        let Pattern::Trace(arrivals) = &plan.workload.traffic[0].pattern else { panic!() };
+        let starts = arrivals.iter().map(|arrival| arrival.at.as_ps()).collect();
+        (starts, plan.warnings)
+    };
+    // The third message would start at 2.25us. A list that `stop` cuts has no length that the run
+    // could be too long for.
+    let none = Vec::<String>::new();
+    assert_eq!(found("trace.csv", "1us", "2us"), (vec![1_000_000, 1_000_001], none.clone()));
+    assert_eq!(found("trace.csv", "1us", "1000001ps"), (vec![1_000_000], none.clone()));
+    assert_eq!(found("trace.csv", "0us", "1us"), (vec![0, 1], none));
+    let cut = vec!["late.csv: all 2 messages start after `stop`, and none is sent".to_owned()];
+    assert_eq!(found("late.csv", "0us", "2us"), (vec![], cut));
 }
