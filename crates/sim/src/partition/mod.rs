@@ -4,15 +4,16 @@
 //! and the packet either starts its transmission or joins the queue. At equal times departures
 //! precede arrivals, because a port is first committed up to and including now.
 //!
-//! Events are handled in node batches, so one node can be ahead of another by up to a link's delay
-//! (`events.rs`). The events of one node keep their order. Everything that concerns several nodes
-//! (the generator, samples, the end of a run interval) finds all of them at the same time.
+//! Events are handled in node batches, so a node can be ahead of another by less than the shortest
+//! delay of the links that lead to it (`events.rs`). The events of one node keep their order.
+//! Samples, faults and the end of a run interval find all nodes at the same time; the generator
+//! finds all hosts at the same time, but switches may be ahead.
 //!
 //! # States
 //!
-//! A partition is composed of states. Each has a file of its own and private fields; only
-//! [`links`] shares its ports, packets, clock and probe. The methods of a state name the other
-//! states that they need, so their signatures show what they can touch:
+//! A partition is composed of states. Each of the seven below has a file of its own and private
+//! fields; only [`links`] shares its ports, packets, clock and probe. The methods of a state name
+//! the other states that they need, so their signatures show what they can touch:
 //!
 //! ```text
 //! data    links         ports, packets, rates, the clock, the probe        ◄── all others
@@ -179,9 +180,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// The link of a port has become empty: its sender, a host or switch, starts what is due.
     ///
     /// The sender may be behind this node. So it is committed only up to the start of the batch,
-    /// which all nodes have reached. Later starts land after this batch, because the delay of the
-    /// link exceeds the length of the batch; for the same reason a transmission that was in
-    /// progress at that time has ended by now.
+    /// which all nodes have reached. Its port is free at that time: a transmission in progress
+    /// would land after this batch, because the delay of the link exceeds the length of the batch,
+    /// and the link would not be empty. For the same reason, later starts land after this batch.
     #[inline(always)]
     fn refill(&mut self, index: u32, sender: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;

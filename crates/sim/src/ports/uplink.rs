@@ -14,8 +14,9 @@
 //! **The present design** distinguishes two deadlines. At a *timer* the state of a transport
 //! changes; a timer needs an event at its exact time. From a *send time* on, a packet may leave.
 //! While the link carries packets, send times have no event: the transports are polled, at the true
-//! times, when the link becomes empty, or earlier if the uplink is accessed. A packet that starts
-//! then arrives behind those on the link, so this has no effect on other nodes.
+//! times, when the link becomes empty, or earlier if the uplink is accessed. A packet whose
+//! transmission starts while others are on the link arrives after them, so the late poll has no
+//! effect on other nodes.
 //!
 //! # States
 //!
@@ -25,10 +26,10 @@
 //! | due | free; replies wait, or the transports may have a packet | a poll |
 //! | quiet | free; a poll found no packet, no deadline before `quiet_until` | time, or a change |
 //! | paused | a class is paused: `port.free_at` is never (1) | resume of the last class |
-//! | down | the link is down: `port.free_at` is never | the link comes back |
+//! | down | the link is down: `port.free_at` is never (2) | the link comes back |
 //!
-//! (1) `free_at` keeps its value. If an outage has *stopped* the host, its link is down, and its
-//! timers wait until the host starts again.
+//! (1) [`Uplink::free_at`] then has the former value of `port.free_at`. (2) If the outage has also
+//! *stopped* the host, its timers wait until the host starts again.
 //!
 //! # Invariants
 //!

@@ -5,8 +5,9 @@
 //! [`Links`], which also contains ports and packets; none accesses a host's transports.
 //!
 //! A packet is *lost* if its link is down or goes down, or if it has no path. It is *dropped* if
-//! the buffer or a queue has no room; the port counts this. [`Switching::refuse`] decides whether
-//! a packet that does not fit is trimmed, returned or dropped.
+//! the buffer or a queue has no room; the port counts this, and the scheduler counts credits. At a
+//! port without a scheduler, [`Switching::refuse`] trims the packet or another, returns it or drops
+//! it; ports with a scheduler do not trim.
 
 mod coarse_telemetry;
 mod pausing;
@@ -91,9 +92,9 @@ pub(super) struct Parts {
 }
 
 impl Switching {
-    /// For a partition with `ports`, whose global IDs are `names`: first its `own_ports` own ports,
-    /// then the far ends of links from other partitions. `index_of` converts a global ID to an
-    /// index.
+    /// Creates the switches of a partition. `ports` has its `own_ports` own ports, then the far
+    /// ends of links from other partitions; `names` has their global IDs, which `index_of` converts
+    /// to indices.
     pub(super) fn new(
         fabric: &Fabric,
         (ports, names, own_ports): (&mut [Port], &[u32], usize),
@@ -452,7 +453,8 @@ impl Switching {
         let now = links.now();
         let queued = self.queued_byte_ps(links, index, now);
         let shared = links.ports[index as usize].queue_bytes - self.credit_bytes(index);
-        // Before the drain: it may send resume frames, which must not join this queue.
+        // The port is down before its scheduler is emptied, because that may send resume frames,
+        // which must not join this queue.
         let port = &mut links.ports[index as usize];
         port.flags |= flag::DOWN;
         if port.owner & HOST == 0 {
