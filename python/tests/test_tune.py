@@ -506,7 +506,7 @@ def test_candidates_beyond_the_median_end_early(text, short):
     for _ in range(60):
         calls.clear()
         complete = [one.objectives[0] for one in tried if one.state == "complete"]
-        search.batch(1)
+        search.batch(1, 60)
         tried = search.candidates()
         (value,) = calls[0][2]
         is_worse = len(complete) >= PRUNED_FROM and goal.is_better(

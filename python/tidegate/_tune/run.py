@@ -263,12 +263,13 @@ def tune(
             search.remember()
         share, width = max(2, budget // len(names)), threads or os.cpu_count() or 1
 
-        def left(one: Search) -> int:
-            return (share if one.axes else 1) - one.done
+        def limit(one: Search) -> int:
+            return share if one.axes else 1
 
-        while unfinished := [one for one in searches if left(one) > 0]:
-            search = min(unfinished, key=lambda one: one.order)
-            search.batch(min(width, left(search)))
+        while unfinished := [one for one in searches if one.done < limit(one)]:
+            # The fewest batches: a search that was interrupted within one continues it.
+            search = min(unfinished, key=lambda one: one.done // width)
+            search.batch(width, limit(search))
             if folder is not None:
                 files.write_so_far(folder, searches, wanted[0])
         return answered(title, bench, searches, goal, spread)

@@ -231,18 +231,13 @@ class Search:
             storage=storage,
             load_if_exists=True,
         )
-        self._interrupted = 0
-        """Trials of an interrupted search without a result, which are repeated as one batch."""
-        if not self.study.get_trials():
-            self.study.enqueue_trial({one.name: one.default for one in axes})
-            return
         state = optuna.trial.TrialState
         for trial in self.study.get_trials(states=(state.RUNNING,)):
-            # Without all its parameters, a trial is proposed again, by the same random numbers.
-            if len(trial.params) == len(axes):
-                self.study.enqueue_trial(trial.params)
-            self.study.tell(trial.number, state=state.FAIL)
-        self._interrupted = len(self.study.get_trials(states=(state.WAITING,)))
+            if len(trial.params) < len(axes):
+                # It is proposed again as a whole, by the same random numbers.
+                self.study.tell(trial.number, state=state.FAIL)
+        if not self._begun() and not self.study.get_trials(states=(state.WAITING,)):
+            self.study.enqueue_trial({one.name: one.default for one in axes})
 
     def _sampler(self, number: int) -> TPESampler:
         """Return the sampler of a candidate.
@@ -281,46 +276,50 @@ class Search:
             best = self.best.get(str(one), value)
             self.best[str(one)] = max(best, value) if one.at_least else min(best, value)
 
-    def _trials(self) -> list[FrozenTrial]:
-        """Return the trials so far, without those that an interruption ended."""
+    def _begun(self) -> list[FrozenTrial]:
+        """Return the trials so far, without those that have to be proposed again."""
         from optuna.trial import TrialState
 
         begun = [one for one in self.study.get_trials() if one.state != TrialState.WAITING]
         # All other failures have a reason.
         return [one for one in begun if one.state != TrialState.FAIL or "why" in one.user_attrs]
 
+    def _trials(self) -> list[FrozenTrial]:
+        """Return the trials that have ended."""
+        return [one for one in self._begun() if one.state.is_finished()]
+
     @property
     def done(self) -> int:
-        """Number of trials so far."""
+        """Number of trials that have ended."""
         return len(self._trials())
 
-    @property
-    def order(self) -> tuple[bool, int]:
-        """Key by which searches alternate: interrupted batches, then the fewest trials."""
-        return self._interrupted == 0, self.done
+    def batch(self, width: int, share: int) -> None:
+        """Try the next `width` candidates of `share`, or those that an interruption left of them.
 
-    def batch(self, count: int) -> None:
-        """Try `count` candidates, or those of an interrupted batch."""
+        Batches begin at multiples of `width`: candidates of a batch do not know each other's
+        results, with and without an interruption.
+        """
         from optuna.trial import TrialState
 
-        count, self._interrupted = self._interrupted or count, 0
+        start = self.done // width * width
+        begun = self._begun()[start : start + width]
         asked: list[tuple[Trial, dict[str, Any]]] = []
-        for _ in range(count):
-            self.study.sampler = self._sampler(self.done)
-            trial = self.study.ask()
+        for number in range(start, min(start + width, share)):
+            trial = self._trial(number)
+            if trial is None:
+                continue
             values = {one.name: one.text(self._suggested(trial, one)) for one in self.axes}
             try:
                 self._bench.check(self.protocol, values)
             except ScenarioError as why:
-                trial.set_user_attr("why", str(why))
-                self.study.tell(trial, state=TrialState.FAIL)
                 if self._is_default(trial):
                     raise
+                trial.set_user_attr("why", str(why))
+                self.study.tell(trial, state=TrialState.FAIL)
                 continue
             asked.append((trial, values))
-        if not asked:
-            return
-        for rung in self._rungs():
+        # If a candidate of the batch has run in full, the others have passed all rungs.
+        for rung in () if any("constraints" in one.user_attrs for one in begun) else self._rungs():
             if asked:
                 asked = self._promising(asked, rung)
         if not asked:
@@ -328,6 +327,18 @@ class Search:
         results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
         for (trial, _), conditions in zip(asked, results, strict=True):
             self._tell(trial, conditions)
+
+    def _trial(self, number: int) -> Trial | None:
+        """Return a new trial, or one that an interruption left; `None` if it has ended."""
+        import optuna
+
+        begun = self._begun()
+        self.study.sampler = self._sampler(number)
+        if number == len(begun):
+            return self.study.ask()
+        if begun[number].state.is_finished():
+            return None
+        return optuna.trial.Trial(self.study, begun[number]._trial_id)
 
     def _is_default(self, trial: Trial) -> bool:
         return trial.params == {one.name: one.default for one in self.axes}
@@ -414,11 +425,9 @@ class Search:
         self.study.tell(trial, values)
 
     def candidates(self) -> list[Candidate]:
-        """Return all trials."""
+        """Return all trials that have ended."""
         found = []
         for number, trial in enumerate(self._trials()):
-            if len(trial.params) < len(self.axes):
-                continue
             numbers = {name: float(value) for name, value in trial.params.items()}
             values = {one.name: one.text(numbers[one.name]) for one in self.axes}
             bounds = trial.user_attrs.get("bounds")

@@ -1,0 +1,116 @@
+"""The search of one protocol, over runs whose metrics are functions of its parameters."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import tidegate
+from test_tune import SCENARIO
+from tidegate._tune import goals, space
+from tidegate._tune.search import Bench, Search
+
+optuna = pytest.importorskip("optuna")
+
+AXES = [space.Axis(name, 1.0, 64.0, 8.0, "", whole=False) for name in ("x", "y")]
+
+
+class Fake(Bench):
+    """Runs with these metrics: the names of metrics, and functions of a candidate and a seed."""
+
+    def __init__(self, metrics, invalid=lambda one: False, unfinished=lambda one: False):
+        super().__init__(SCENARIO, [], {}, 1, False, None, False)
+        self.__dict__.update(metrics=metrics, invalid=invalid, unfinished=unfinished, calls=[])
+
+    def check(self, protocol, values, set=()):
+        if self.invalid(values):
+            raise tidegate.ScenarioError("invalid")
+
+    def measured(self, protocol, candidates, seeds, set=()):
+        self.calls.append((len(candidates), tuple(seeds)))
+
+        def metric(one, name, of):
+            return SimpleNamespace(
+                label="",
+                metric=name,
+                min_bytes=None,
+                is_lower_bound="fct" in name and self.unfinished(one),
+                values=[of(one, seed) for seed in seeds],
+            )
+
+        return [[[metric(one, *pair) for pair in self.metrics.items()]] for one in candidates]
+
+
+def searched(bench, objectives, bounds=(), seeds=(1, 2), kept=None, short=()):
+    """Return a search, and the storage that continues it."""
+    wanted = [goals.objective(text) for text in objectives]
+    constraints = [goals.constraint(text) for text in bounds]
+    kept = kept or optuna.storages.InMemoryStorage()
+    return Search(bench, "swift", AXES, (wanted, constraints), seeds, short, kept, 1), kept
+
+
+def completed(search, share, width=4):
+    while search.done < share:
+        search.batch(width, share)
+    return search.candidates()
+
+
+def test_an_interruption_at_any_call_changes_nothing(monkeypatch):
+    metrics = {
+        "fct_mean": lambda one, seed: abs(one["x"] - 20) + one["y"] + seed,
+        "goodput": lambda one, seed: one["x"] + one["y"],
+    }
+    bench = Fake(metrics, lambda one: one["y"] > 50, lambda one: one["x"] < 3)
+    goal = (bench, ["min fct_mean"], ["goodput >= 0.2 best"])
+    calls, ends_in = [0], [0]
+
+    def counted(called):
+        def call(*given, **more):
+            calls[0] += 1
+            if calls[0] == ends_in[0]:
+                raise KeyboardInterrupt
+            return called(*given, **more)
+
+        return call
+
+    for of, name in [
+        *[(Fake, "check"), (Fake, "measured"), (Search, "_tell"), (Search, "_suggested")],
+        *[(optuna.Study, "ask"), (optuna.Study, "tell")],
+    ]:
+        monkeypatch.setattr(of, name, counted(getattr(of, name)))
+    whole = completed(searched(*goal)[0], 30)
+    assert {one.state for one in whole} >= {"complete", "pruned", "lower bound"}
+    for at in range(1, calls[0] + 1, 9):
+        calls[0], ends_in[0] = 0, at
+        search, kept = searched(*goal)
+        with pytest.raises(KeyboardInterrupt):
+            completed(search, 30)
+        ends_in[0] = calls[0] + 5
+        search, _ = searched(*goal, kept=kept)
+        search.remember()
+        with pytest.raises(KeyboardInterrupt):
+            completed(search, 30)
+            raise KeyboardInterrupt
+        search, _ = searched(*goal, kept=kept)
+        search.remember()
+        assert completed(search, 30) == whole, at
+
+
+def test_half_a_batch_has_passed_its_rungs(monkeypatch):
+    bench = Fake({"fct_mean": lambda one, seed: 1.0})
+    search, kept = searched(bench, ["min fct_mean"])
+    completed(search, 12)
+    tell, told = Search._tell, []
+
+    def interrupted(*given):
+        if len(told) == 2:
+            raise KeyboardInterrupt
+        told.append(tell(*given))
+
+    bench.calls.clear()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Search, "_tell", interrupted)
+        search.batch(4, 16)
+    search, _ = searched(bench, ["min fct_mean"], kept=kept)
+    search.batch(4, 16)
+    assert search.done == 16
+    assert bench.calls == [(4, (1,)), (4, (1, 2)), (2, (1, 2))]
