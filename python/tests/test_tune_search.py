@@ -114,3 +114,19 @@ def test_half_a_batch_has_passed_its_rungs(monkeypatch):
     search.batch(4, 16)
     assert search.done == 16
     assert bench.calls == [(4, (1,)), (4, (1, 2)), (2, (1, 2))]
+
+
+@pytest.mark.parametrize("objectives", [["min fct_mean"], ["min fct_mean", "max goodput"]])
+@pytest.mark.parametrize("wrong", ["invalid", "unfinished"])
+def test_the_search_leaves_a_region_without_values(objectives, wrong):
+    # The best complete values are at the border of a region that has none.
+    metrics = {
+        "fct_mean": lambda one, seed: one["x"] + one["y"] / 8,
+        "goodput": lambda one, seed: one["y"],
+    }
+    bench = Fake(metrics, **{wrong: lambda one: one["x"] < 6.0})
+    found = completed(searched(bench, objectives, seeds=(1,))[0], 60, width=1)
+    state = {"invalid": "fail", "unfinished": "lower bound"}[wrong]
+    assert {one.state for one in found} == {"complete", state}
+    # If the sampler does not see them, they are 47 or more.
+    assert sum(one.state == state for one in found) < 30

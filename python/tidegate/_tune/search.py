@@ -250,14 +250,19 @@ class Search:
 
         seed = np.random.SeedSequence((self._seed, number)).generate_state(1)
         with warnings.catch_warnings():
-            # Optuna 5 announces another function for constraints, which Optuna 4 lacks.
-            warnings.simplefilter("ignore", FutureWarning)
+            # Optuna 5 announces another function for constraints, which Optuna 4 lacks; Optuna 4
+            # calls this one experimental.
+            warnings.simplefilter("ignore")
             return optuna.samplers.TPESampler(
                 seed=int(seed[0]),
                 constant_liar=True,
                 multivariate=True,
-                constraints_func=self._excess if self._constraints else None,
+                constraints_func=self._violations,
             )
+
+    def _violations(self, trial: FrozenTrial) -> list[float]:
+        """Return the constraints of the sampler: trials have values, and meet the bounds."""
+        return [math.inf if "why" in trial.user_attrs else 0.0, *self._excess(trial)]
 
     def _excess(self, trial: FrozenTrial) -> list[float]:
         measured = trial.user_attrs.get("constraints")
@@ -280,9 +285,8 @@ class Search:
         """Return the trials so far, without those that have to be proposed again."""
         from optuna.trial import TrialState
 
-        begun = [one for one in self.study.get_trials() if one.state != TrialState.WAITING]
-        # All other failures have a reason.
-        return [one for one in begun if one.state != TrialState.FAIL or "why" in one.user_attrs]
+        states = (TrialState.RUNNING, TrialState.COMPLETE, TrialState.PRUNED)
+        return self.study.get_trials(states=states)
 
     def _trials(self) -> list[FrozenTrial]:
         """Return the trials that have ended."""
@@ -299,8 +303,6 @@ class Search:
         Batches begin at multiples of `width`: candidates of a batch do not know each other's
         results, with and without an interruption.
         """
-        from optuna.trial import TrialState
-
         start = self.done // width * width
         begun = self._begun()[start : start + width]
         asked: list[tuple[Trial, dict[str, Any]]] = []
@@ -314,8 +316,7 @@ class Search:
             except ScenarioError as why:
                 if self._is_default(trial):
                     raise
-                trial.set_user_attr("why", str(why))
-                self.study.tell(trial, state=TrialState.FAIL)
+                self._reject(trial, str(why))
                 continue
             asked.append((trial, values))
         # If a candidate of the batch has run in full, the others have passed all rungs.
@@ -398,15 +399,23 @@ class Search:
                 kept.append((trial, values))
         return kept
 
-    def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
+    def _reject(self, trial: Trial, why: str) -> None:
+        """End a trial without comparable values.
+
+        The sampler does not see failed trials, and would return to their region. It sees pruned
+        ones, and avoids those that violate a constraint.
+        """
         from optuna.trial import TrialState
 
+        trial.set_user_attr("why", why)
+        self.study.tell(trial, state=TrialState.PRUNED)
+
+    def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
         why = lacking([*self._objectives, *self._constraints], conditions, self._bench.over)
         if why is not None:
             if self._is_default(trial):
                 raise UsageError(f"{self.protocol}: {why}")
-            trial.set_user_attr("why", why)
-            self.study.tell(trial, state=TrialState.FAIL)
+            self._reject(trial, why)
             return
         measured = [by_seed(one.of, conditions) for one in self._objectives]
         bounded = [by_seed(one.of, conditions) for one in self._constraints]
@@ -418,8 +427,7 @@ class Search:
         goal = next((one for one in self._objectives if is_open(one, conditions)), None)
         if goal is not None:
             trial.set_user_attr("bounds", values)
-            trial.set_user_attr("why", f"{goal.of}: a lower bound: messages are unfinished")
-            self.study.tell(trial, state=TrialState.FAIL)
+            self._reject(trial, f"{goal.of}: a lower bound: messages are unfinished")
             return
         trial.set_user_attr(self._first.name, measured[0][0] if measured[0] else None)
         self.study.tell(trial, values)
@@ -430,7 +438,8 @@ class Search:
         for number, trial in enumerate(self._trials()):
             numbers = {name: float(value) for name, value in trial.params.items()}
             values = {one.name: one.text(numbers[one.name]) for one in self.axes}
-            bounds = trial.user_attrs.get("bounds")
+            bounds, why = (trial.user_attrs.get(key) for key in ("bounds", "why"))
+            state = LOWER_BOUND if bounds else "fail" if why else trial.state.name.lower()
             found.append(
                 Candidate(
                     protocol=self.protocol,
@@ -438,9 +447,9 @@ class Search:
                     numbers=numbers,
                     objectives=list(trial.values or bounds or ()),
                     constraints=self._excess(trial) if self._constraints else [],
-                    state=LOWER_BOUND if bounds else trial.state.name.lower(),
+                    state=state,
                     number=number,
-                    why=trial.user_attrs.get("why", ""),
+                    why=why or "",
                 )
             )
         return found
