@@ -1,13 +1,14 @@
 """The search of one protocol, over runs whose metrics are functions of its parameters."""
 
+import math
 from types import SimpleNamespace
 
 import pytest
 
 import tidegate
 from test_tune import SCENARIO
-from tidegate._tune import goals, space
-from tidegate._tune.search import Bench, Search
+from tidegate._tune import answer, goals, space
+from tidegate._tune.search import Bench, Search, feasible
 
 optuna = pytest.importorskip("optuna")
 
@@ -52,6 +53,16 @@ def completed(search, share, width=4):
     while search.done < share:
         search.batch(width, share)
     return search.candidates()
+
+
+def study(bench, objectives, bounds=(), seeds=(1, 2), budget=12):
+    """Return the answer of a search."""
+    search, _ = searched(bench, objectives, bounds, seeds)
+    completed(search, budget)
+    goal = (search._objectives, search._constraints)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
+        return answer.answered("fake", bench, [search], goal, (seeds, 2))
 
 
 def test_an_interruption_at_any_call_changes_nothing(monkeypatch):
@@ -130,3 +141,27 @@ def test_the_search_leaves_a_region_without_values(objectives, wrong):
     assert {one.state for one in found} == {"complete", state}
     # If the sampler does not see them, they are 47 or more.
     assert sum(one.state == state for one in found) < 30
+
+
+def test_a_lower_bound_meets_no_upper_bound():
+    # The less a candidate finishes, the lower is what the finished messages took.
+    metrics = {
+        "fct_mean": lambda one, seed: one["x"],
+        "goodput": lambda one, seed: 100 - one["x"],
+    }
+    for bound in ("fct_mean <= 10", "fct_mean <= 1.5 best"):
+        bench = Fake(metrics, unfinished=lambda one: one["x"] < 4.0)
+        search, _ = searched(bench, ["max goodput"], [bound])
+        found = completed(search, 24)
+        for one in found:
+            is_open = one.values["x"] < 4.0
+            assert (one.state == "lower bound") == is_open
+            assert (one.constraints == [math.inf]) == is_open
+        # Only complete values are the best.
+        least = min(one.values["x"] for one in found if one.values["x"] >= 4.0)
+        assert search.best[bound] == least and feasible(found)
+
+    always = study(Fake(metrics, unfinished=lambda one: True), ["max goodput"], ["fct_mean <= 90"])
+    assert not always.best.meets_constraints and "swift (violates)" in repr(always)
+    assert "fct_mean <= 90: unknown for swift, as messages are unfinished; it" in repr(always)
+    assert "unknown" not in repr(study(Fake(metrics), ["max goodput"], ["fct_mean <= 90"]))

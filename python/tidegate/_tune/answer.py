@@ -15,6 +15,7 @@ from tidegate._tune.search import (
     Bench,
     Candidate,
     Search,
+    bounded_means,
     by_seed,
     each_seed,
     feasible,
@@ -23,7 +24,6 @@ from tidegate._tune.search import (
 )
 from tidegate._tune.space import Axis
 from tidegate.errors import ScenarioError
-from tidegate.results import Metric
 
 FINALISTS = 3
 """Candidates of each protocol, beside its defaults, that are measured on other seeds."""
@@ -113,8 +113,15 @@ class Tuned:
     by_seed: tuple[tuple[float | None, ...], tuple[float | None, ...]] = ((), ())
     """Values by seed, with the defaults and with the tuned parameters."""
     bounded: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
-    """Values of the constraints, with the defaults and with the tuned parameters."""
+    """Values of the constraints, with the defaults and with the tuned parameters.
+
+    NaN without a value, and infinite if only a lower bound of a value with `<=` is known.
+    """
     meets_constraints: bool = True
+
+    def has_unknown(self, constraint: int) -> bool:
+        """Whether a constraint is unknown for the defaults or the tuned parameters."""
+        return any(math.inf in values[constraint : constraint + 1] for values in self.bounded)
 
     @property
     def recommended(self) -> dict[str, int | float | str]:
@@ -210,6 +217,13 @@ class Study:
             )
         if self.constraints:
             notes.append(f"Subject to {', '.join(self.constraints)}.")
+        for i, bound in enumerate(self.constraints):
+            unknown = [it.protocol for it in self.protocols if it.has_unknown(i)]
+            if unknown:
+                notes.append(
+                    f"{bound}: unknown for {', '.join(unknown)}, as messages are unfinished; "
+                    "it counts as violated."
+                )
         fixed = [name for name, axes in self.axes.items() if not axes]
         if fixed:
             notes.append(f"Only with defaults, without parameters to search: {', '.join(fixed)}.")
@@ -332,7 +346,7 @@ def _front(
                 for goal, it in zip(objectives, each, strict=True)
                 if it is not None
             )
-            bounded[key] = _means(constraints, conditions)
+            bounded[key] = bounded_means(constraints, conditions)
     values = {key: one for key, one in values.items() if len(one) == len(objectives)}
     # Only minimised values are lower bounds: they are worse than any complete value.
     means = {
@@ -429,7 +443,7 @@ def _measured(
         values = by_seed(objectives[0].of, conditions)
         is_missing = values is None or is_open(objectives[0], conditions)
         mean = None if is_missing else statistics.fmean(values or [])
-        found.append(_Finalist(one, mean, _means(constraints, conditions)))
+        found.append(_Finalist(one, mean, bounded_means(constraints, conditions)))
     return found
 
 
@@ -473,7 +487,7 @@ def _tuned(
         )
         for of, conditions in ((values[0], results[0]), (values[-1], results[-1]))
     )
-    bounded = [_means(constraints, conditions) for conditions in results]
+    bounded = [bounded_means(constraints, conditions) for conditions in results]
     difference = Interval.of([])
     if not (default_value.is_lower_bound or tuned_value.is_lower_bound):
         difference = _difference(values[0], values[-1])
@@ -517,14 +531,6 @@ def _behind(one: Tuned, best: Tuned, goal: Objective) -> Interval:
         return Interval.of([])
     pair = (best.by_seed[best.is_improved], one.by_seed[one.is_improved])
     return _difference(*(reversed(pair) if goal.maximise else pair))
-
-
-def _means(
-    constraints: Sequence[Constraint], conditions: Sequence[Sequence[Metric]]
-) -> tuple[float, ...]:
-    """Return the mean of each constraint's metric; NaN if a run lacks it."""
-    found = (by_seed(one.of, conditions) for one in constraints)
-    return tuple(math.nan if one is None else statistics.fmean(one) for one in found)
 
 
 def _best(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -97,7 +98,12 @@ class Constraint:
         return f"{self.of} {'>=' if self.at_least else '<='} {self.bound:g}{best}"
 
     def excess(self, value: float, best: float) -> float:
-        """How far a value is beyond the bound; at most 0 if it is within it."""
+        """How far a value is beyond the bound; at most 0 if it is within it.
+
+        An infinite value, of which only a lower bound is known, is within none.
+        """
+        if value == math.inf and not self.at_least:
+            return math.inf
         bound = self.bound * best if self.of_best else self.bound
         return bound - value if self.at_least else value - bound
 

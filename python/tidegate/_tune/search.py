@@ -177,10 +177,28 @@ def lacking(
     return None
 
 
-def is_open(goal: Objective, conditions: Sequence[Sequence[Metric]]) -> bool:
-    """Whether a minimised quantity is only a lower bound: messages are unfinished."""
+def is_open(goal: Objective | Constraint, conditions: Sequence[Sequence[Metric]]) -> bool:
+    """Whether a quantity that has to be small is only a lower bound: messages are unfinished."""
+    is_large = goal.maximise if isinstance(goal, Objective) else goal.at_least
     found = (goal.of.among(metrics) for metrics in conditions)
-    return not goal.maximise and any(one is not None and one.is_lower_bound for one in found)
+    return not is_large and any(one is not None and one.is_lower_bound for one in found)
+
+
+def bounded_means(
+    constraints: Iterable[Constraint], conditions: Sequence[Sequence[Metric]]
+) -> tuple[float, ...]:
+    """Return the mean of each constraint's metric; NaN if a run lacks it.
+
+    It is infinite, which violates any bound, if only a lower bound of it is known.
+    """
+
+    def mean(one: Constraint) -> float:
+        values = by_seed(one.of, conditions)
+        if values is None:
+            return math.nan
+        return math.inf if is_open(one, conditions) else statistics.fmean(values)
+
+    return tuple(mean(one) for one in constraints)
 
 
 @dataclass
@@ -411,20 +429,20 @@ class Search:
         self.study.tell(trial, state=TrialState.PRUNED)
 
     def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
-        why = lacking([*self._objectives, *self._constraints], conditions, self._bench.over)
+        goals: list[Objective | Constraint] = [*self._objectives, *self._constraints]
+        why = lacking(goals, conditions, self._bench.over)
         if why is not None:
             if self._is_default(trial):
                 raise UsageError(f"{self.protocol}: {why}")
             self._reject(trial, why)
             return
         measured = [by_seed(one.of, conditions) for one in self._objectives]
-        bounded = [by_seed(one.of, conditions) for one in self._constraints]
         values = [statistics.fmean(one) for one in measured if one is not None]
-        means = [statistics.fmean(one) for one in bounded if one is not None]
-        self._note(means)
-        trial.set_user_attr("constraints", means)
+        bounded = bounded_means(self._constraints, conditions)
+        self._note(bounded)
+        trial.set_user_attr("constraints", bounded)
         # Otherwise, the fewer messages a candidate completes, the better it would be.
-        goal = next((one for one in self._objectives if is_open(one, conditions)), None)
+        goal = next((one for one in goals if is_open(one, conditions)), None)
         if goal is not None:
             trial.set_user_attr("bounds", values)
             self._reject(trial, f"{goal.of}: a lower bound: messages are unfinished")
