@@ -7,7 +7,7 @@ import pytest
 
 import tidegate
 from test_tune import SCENARIO
-from tidegate._tune import answer, goals, space
+from tidegate._tune import answer, files, goals, space
 from tidegate._tune.search import Bench, Search, feasible
 
 optuna = pytest.importorskip("optuna")
@@ -165,3 +165,14 @@ def test_a_lower_bound_meets_no_upper_bound():
     assert not always.best.meets_constraints and "swift (violates)" in repr(always)
     assert "fct_mean <= 90: unknown for swift, as messages are unfinished; it" in repr(always)
     assert "unknown" not in repr(study(Fake(metrics), ["max goodput"], ["fct_mean <= 90"]))
+
+
+def test_the_lock_of_a_killed_search_is_removed(tmp_path):
+    journal = tmp_path / files.JOURNAL
+    # Optuna's lock is a link to the journal, which dangles if the journal has a relative path.
+    lock = tmp_path / f"{files.JOURNAL}.lock"
+    lock.symlink_to(f"out/{files.JOURNAL}")
+    files.mend(journal)
+    assert not lock.is_symlink()
+    of_optuna = optuna.storages.journal.JournalFileSymlinkLock(str(journal))
+    assert of_optuna.acquire() and lock.is_symlink()

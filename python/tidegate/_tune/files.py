@@ -75,7 +75,12 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def mend(journal: Path) -> None:
-    """Remove an incomplete last line, which an interruption left; other damage is an error."""
+    """Remove an incomplete last line, which an interruption left; other damage is an error.
+
+    Also remove Optuna's lock, for which a search would wait if a killed one left it: `locked`
+    excludes other searches.
+    """
+    journal.with_name(f"{journal.name}.lock").unlink(missing_ok=True)
     data = journal.read_bytes() if journal.exists() else b""
     whole = data[: data.rfind(b"\n") + 1]
     for at, line in enumerate(whole.splitlines(), 1):
