@@ -1,5 +1,6 @@
 """The search of one protocol, over runs whose metrics are functions of its parameters."""
 
+import json
 import math
 from types import SimpleNamespace
 
@@ -165,6 +166,19 @@ def test_a_lower_bound_meets_no_upper_bound():
     assert not always.best.meets_constraints and "swift (violates)" in repr(always)
     assert "fct_mean <= 90: unknown for swift, as messages are unfinished; it" in repr(always)
     assert "unknown" not in repr(study(Fake(metrics), ["max goodput"], ["fct_mean <= 90"]))
+
+
+def test_a_study_is_json():
+    bench = Fake({"fct_mean": lambda one, seed: one["x"]}, lambda one: one["y"] > 50)
+    found = study(bench, ["min fct_mean"], ["fct_mean <= 60"], budget=24)
+    assert {one.state for one in found.candidates} == {"complete", "pruned", "fail"}
+
+    def refuse(text):
+        raise AssertionError(text)
+
+    written = json.loads(files.content(found), parse_constant=refuse)
+    failed = next(one for one in written["candidates"] if one["state"] == "fail")
+    assert failed["constraints"] == [None]
 
 
 def test_the_lock_of_a_killed_search_is_removed(tmp_path):

@@ -47,7 +47,7 @@ def main(text: str) -> int:
     except Error as why:
         print(f"tidegate: {why}", file=sys.stderr)
         return 1
-    print(json.dumps(content(study), indent=2) if as_json else study)
+    print(content(study).rstrip() if as_json else study)
     if study.folder is not None and not as_json:
         print(f"\nScenarios with these parameters, and a page, are in {study.folder}")
     return 0

@@ -96,7 +96,7 @@ def mend(journal: Path) -> None:
 
 def _text(settings: dict[str, Any]) -> str:
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-    return json.dumps({"settings": digest, **settings}, indent=2) + "\n"
+    return document({"settings": digest, **settings})
 
 
 def check(folder: Path, settings: dict[str, Any], force: bool) -> None:
@@ -159,7 +159,7 @@ def write_so_far(folder: Path, searches: Iterable[Search], goal: Objective) -> N
                 if goal.is_better(one.objectives[0], first.objectives[0]):
                     first = one
             best[search.protocol] = {"values": first.values, "objectives": first.objectives}
-    write(folder / SO_FAR, json.dumps(best, indent=2) + "\n")
+    write(folder / SO_FAR, document(best))
 
 
 def write_study(folder: Path, study: Study, bench: Bench) -> None:
@@ -186,24 +186,28 @@ def write_study(folder: Path, study: Study, bench: Bench) -> None:
     else:
         write(folder / PAGE, page(study))
     (folder / SO_FAR).unlink(missing_ok=True)
-    write(folder / RESULT, json.dumps(content(study), indent=2) + "\n")
+    write(folder / RESULT, content(study))
 
 
-def content(study: Study) -> dict[str, Any]:
+def content(study: Study) -> str:
     """Return what `tune.json` holds."""
     data = asdict(study)
     data.pop("folder")
-    known: dict[str, Any] = _without_nan(data)
-    return {"schema": 1, **known}
+    return document({"schema": 1, **data})
 
 
-def _without_nan(data: Any) -> Any:
-    """Return data for JSON, which has no NaN: missing values are null."""
+def document(data: dict[str, Any]) -> str:
+    """Return data as JSON."""
+    return json.dumps(_finite(data), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(data: Any) -> Any:
+    """Return data for JSON, which has no NaN and no infinity: unknown values are null."""
     if isinstance(data, dict):
-        return {key: _without_nan(one) for key, one in data.items()}
+        return {key: _finite(one) for key, one in data.items()}
     if isinstance(data, (list, tuple)):
-        return [_without_nan(one) for one in data]
-    return None if isinstance(data, float) and math.isnan(data) else data
+        return [_finite(one) for one in data]
+    return None if isinstance(data, float) and not math.isfinite(data) else data
 
 
 def _head(study: Study, one: Tuned) -> str:
