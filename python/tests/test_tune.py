@@ -551,6 +551,14 @@ def test_wrong_searches_are_refused(tmp_path):
     ended = {**SCENARIO, "until": "done", "flows": [flow]}
     with pytest.raises(tidegate.UsageError, match=r"--short-runs: .* until"):
         tidegate.tune(ended, "swift", "min drops", short_runs=8)
+    late = {"short_runs": 4, "set": {"traffic.0.start": "100us"}, "out": tmp_path / "out"}
+    with pytest.raises(tidegate.ScenarioError, match=r"^--short-runs: .*which is 87500ns"):
+        tune("min drops", **late)
+    late = {**late, "set": None, "over": {"traffic.0.start": ["0us", "100us"]}}
+    with pytest.raises(tidegate.ScenarioError, match=r"^--short-runs: --over .*which is 87500ns"):
+        tune("min drops", **late)
+    with pytest.raises(tidegate.UsageError, match=r"^--short-runs: .*without --over duration"):
+        tune("min drops", **{**late, "over": {"duration": ["1ms", "2ms"]}})
     with pytest.raises(tidegate.ScenarioError, match="swfit"):
         tidegate.tune(SCENARIO, "swfit", "min drops", budget=4, out=tmp_path / "out")
     # The folder is created after all checks.

@@ -23,7 +23,7 @@ class Fake(Bench):
         super().__init__(SCENARIO, [], {}, 1, False, None, False)
         self.__dict__.update(metrics=metrics, invalid=invalid, unfinished=unfinished, calls=[])
 
-    def check(self, protocol, values, set=()):
+    def check(self, protocol, values):
         if self.invalid(values):
             raise tidegate.ScenarioError("invalid")
 

@@ -95,6 +95,15 @@ def _options(protocol: str) -> Iterator[None]:
         raise ScenarioError(text.replace("--vary", "--over")) from None
 
 
+def _check_short(bench: Bench, protocol: str, short: Sequence[str]) -> None:
+    """Raise an error if the scenario is not valid in short runs."""
+    try:
+        with _options(protocol):
+            replace(bench, set=[*bench.set, *short]).check(protocol, {})
+    except ScenarioError as why:
+        raise ScenarioError(f"--short-runs: {why}") from None
+
+
 @without_warnings()
 def _supported(bench: Bench, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the protocols that can run the scenario, and warnings that name the others."""
@@ -195,6 +204,8 @@ def tune(
             if bench.over:
                 bench.check(name, {})
         hashes[name] = plan.hash
+        if short:
+            _check_short(bench, name, short)
         present = plan.resolved["transport"]["params"]
         found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
     fixed = sum(not own for own in found.values())

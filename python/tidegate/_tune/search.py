@@ -82,6 +82,9 @@ class Bench:
     @without_warnings()
     def short(self, share: int) -> list[str]:
         """Return the overrides of runs that measure a share of the time."""
+        varied = next((key for key in ("until", "warmup", "duration") if key in self.over), None)
+        if varied is not None:
+            raise UsageError(f"--short-runs: needs one length of all runs, without --over {varied}")
         plan = load(self.given, set=self.set).resolved
         if plan.get("until", "duration") != "duration":
             raise UsageError(
