@@ -64,6 +64,7 @@ def command(monkeypatch):
         monkeypatch.setattr(run, "tune", tune)
         monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
         defaults = {"ranges": [], "over": [], "quiet": False, "json": False, "out": None}
+        defaults["force"] = False
         named = {"scenario": "mine.toml", "protocols": ["swift"], "objective": ["min drops"]}
         return main(json.dumps({**defaults, **named, **options})), given
 
@@ -94,11 +95,27 @@ def test_a_key_occurs_once(command, capsys, option, key, values):
     assert f"--{option}: {key} occurs twice" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("exists", [False, True])
-def test_an_interrupt_names_the_folder_if_it_exists(command, tmp_path, capsys, exists):
-    out = str(tmp_path if exists else tmp_path / "none")
-    assert command(out=out, why=KeyboardInterrupt())[0] == 130
-    assert ("holds the best so far" in capsys.readouterr().err) == exists
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    ("names", "holds", "continues"),
+    [
+        ([], False, False),
+        ([files.JOURNAL], False, True),
+        ([files.JOURNAL, files.SO_FAR], True, True),
+        # An earlier search, which --force has not replaced yet.
+        ([files.JOURNAL, files.RESULT], False, False),
+    ],
+)
+def test_an_interrupt_names_what_continues(
+    command, tmp_path, capsys, names, holds, continues, force
+):
+    for name in names:
+        (tmp_path / name).touch()
+    assert command(out=str(tmp_path), force=force, why=KeyboardInterrupt())[0] == 130
+    text = capsys.readouterr().err
+    assert ("holds the best so far" in text) == holds
+    assert ("the same call continues" in text) == (continues and not force)
+    assert ("the same call without --force continues" in text) == (continues and force)
 
 
 def test_an_interrupt_ends_the_imports(tmp_path):

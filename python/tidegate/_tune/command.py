@@ -35,11 +35,7 @@ def main(text: str) -> int:
     try:
         study = tune(scenario, protocols, objective, **options)
     except KeyboardInterrupt:
-        out = options["out"]
-        where = ""
-        if out is not None and Path(out).exists():
-            where = f"; {out} holds the best so far, and the same call continues"
-        print(f"tidegate: interrupted{where}", file=sys.stderr)
+        print(f"tidegate: interrupted{_remedy(options)}", file=sys.stderr)
         return 130
     except (ScenarioError, UsageError) as why:
         print(f"tidegate: {why}", file=sys.stderr)
@@ -51,6 +47,18 @@ def main(text: str) -> int:
     if study.folder is not None and not as_json:
         print(f"\nScenarios with these parameters, and a page, are in {study.folder}")
     return 0
+
+
+def _remedy(options: dict[str, Any]) -> str:
+    """Return how an interrupted search continues; empty if nothing is left of it."""
+    from tidegate._tune.files import JOURNAL, RESULT, SO_FAR
+
+    folder = Path(options["out"] or "")
+    # With its result, a folder holds an earlier search, which this one has not replaced yet.
+    if options["out"] is None or not (folder / JOURNAL).exists() or (folder / RESULT).exists():
+        return ""
+    holds = f"{folder} holds the best so far, and " if (folder / SO_FAR).exists() else ""
+    return f"; {holds}the same call{' without --force' if options['force'] else ''} continues"
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
