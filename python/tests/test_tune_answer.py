@@ -54,7 +54,7 @@ def test_answers_are_of_what_is_recommended():
         tuned("b", 10.0, 12.0, False, ((50.0,), (100.0,))),
         tuned("c", 9.0, 8.0, False),
     ]
-    checked = answer._checked(pair, [bound])
+    checked = answer._checked(pair, [bound], (100.0,))
     assert [one.is_improved for one in checked] == [False, True, False]
     assert [one.meets_constraints for one in checked] == [True, True, True]
     assert [one.answer.mean for one in checked] == [10.5, 12.5, 9.5]
@@ -89,7 +89,7 @@ def test_lower_bounds_are_not_preferred(default, chosen, is_improved, meets):
     tuned = answer.Tuned(
         "a", {}, {}, *own, difference, 1.0, 1.0, not chosen[1], {}, {}, bounded=bounded
     )
-    (checked,) = answer._checked([tuned], [bound])
+    (checked,) = answer._checked([tuned], [bound], (100.0,))
     assert (checked.is_improved, checked.meets_constraints) == (is_improved, meets)
     (text,) = warned(checked) or [""]
     assert ("is only a lower bound" in text) == (default, chosen)[is_improved][1]
@@ -143,9 +143,8 @@ def test_the_front_has_lower_bounds(tmp_path):
     ]
     bench = SimpleNamespace(measured=lambda *_: measured)
     tried = [Candidate("swift", {"x": i}, {}, [1.0 + i, 1.0 + i], number=i) for i in range(2)]
-    search = SimpleNamespace(protocol="swift", candidates=lambda: tried)
-    wanted = [goals.objective("min fct_p99"), goals.objective("max goodput")]
-    front = answer._front(bench, [search], (wanted, []), [1, 2], [])
+    goal = ([goals.objective("min fct_p99"), goals.objective("max goodput")], [])
+    front = answer._front(tried, answer._reported(bench, tried, goal, [1, 2]), goal, ())
     assert [str(one.measured[0]) for one in front] == ["≥ 1 ± 0", "9 ± 0"]
     assert [one.holds for one in front] == [False, True]
 
@@ -199,7 +198,7 @@ def test_a_missing_seed_is_worse_than_any():
     assert not answer._difference([1.0, None, 3.0], [9.0, 2.0, 11.1]).excludes_zero
     whole = Interval.of([200.0, 201.0, 202.0])
     tuned = answer.Tuned("a", {}, {}, whole, partial, partial, 0, None, True, {}, {})
-    (checked,) = answer._checked([tuned], [])
+    (checked,) = answer._checked([tuned], [], ())
     assert checked.answer == whole
 
 
@@ -225,7 +224,7 @@ def test_failed_runs_are_not_equal_values():
     # If the runs of the defaults failed, the chosen parameters are recommended.
     failed, value = Interval.of([]), Interval.of([1.0, 2.0])
     tuned = answer.Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})
-    (checked,) = answer._checked([tuned], [])
+    (checked,) = answer._checked([tuned], [], ())
     assert checked.is_improved and checked.answer == value
 
 

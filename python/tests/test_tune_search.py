@@ -190,3 +190,21 @@ def test_the_lock_of_a_killed_search_is_removed(tmp_path):
     assert not lock.is_symlink()
     of_optuna = optuna.storages.journal.JournalFileSymlinkLock(str(journal))
     assert of_optuna.acquire() and lock.is_symlink()
+
+
+def is_reported(seed):
+    return seed >= answer.REPORT_FROM
+
+
+def test_the_table_and_the_front_have_the_same_bound():
+    # On the reported seeds, only points of the front have the best goodput.
+    metrics = {
+        "fct_mean": lambda one, seed: one["x"],
+        "marks": lambda one, seed: one["x"],
+        "goodput": lambda one, seed: 50 if is_reported(seed) and one["x"] < 16 else 100,
+    }
+    found = study(Fake(metrics), ["min fct_mean", "max marks"], ["goodput >= 0.9 best"], budget=10)
+    assert not found.best.meets_constraints
+    assert {one.holds for one in found.front} == {False, True}
+    for one in found.front:
+        assert one.holds == (one.values["x"] >= 16)

@@ -24,6 +24,7 @@ from tidegate._tune.search import (
 )
 from tidegate._tune.space import Axis
 from tidegate.errors import ScenarioError
+from tidegate.results import Metric
 
 FINALISTS = 3
 """Candidates of each protocol, beside its defaults, that are measured on other seeds."""
@@ -140,8 +141,8 @@ class FrontPoint:
 
     Its scenario is the file of its name: `front-1.toml`. `searched` are its means on the seeds of
     the search, `measured` those on the reported seeds; empty if it was only searched. `holds` is
-    whether it meets the constraints and no other measured point beats it on the reported seeds,
-    too; `None` if it was only searched.
+    whether it meets the constraints and no other measured point beats it on the
+    reported seeds, too; `None` if it was only searched.
     """
 
     name: str
@@ -316,55 +317,67 @@ def _spread(front: Sequence[Candidate], count: int) -> list[Candidate]:
     return [front[round(i * (len(front) - 1) / (count - 1))] for i in range(count)]
 
 
-def _front(
+@dataclass(frozen=True)
+class _Reported:
+    """A candidate on the reported seeds: its objectives, and the values of the constraints."""
+
+    objectives: tuple[Interval, ...]
+    bounded: tuple[float, ...]
+
+    def compared(self, goals: Sequence[Objective]) -> list[float]:
+        """Return the means; those that are not complete are worse than any complete value."""
+        pairs = zip(goals, self.objectives, strict=True)
+        return [
+            one.mean if one.is_complete else -math.inf if goal.maximise else math.inf
+            for goal, one in pairs
+        ]
+
+
+def _reported(
     bench: Bench,
-    searches: Sequence[Search],
+    front: Sequence[Candidate],
     goals: tuple[Sequence[Objective], Sequence[Constraint]],
     seeds: Sequence[int],
-    found: Sequence[Tuned],
+) -> dict[tuple[str, int], _Reported]:
+    """Measure points of the Pareto front on the reported seeds, by protocol and number."""
+    found = {}
+    chosen = _spread(front, FRONT)
+    for protocol in dict.fromkeys(one.protocol for one in chosen):
+        own = [one for one in chosen if one.protocol == protocol]
+        results = bench.measured(protocol, [one.values for one in own], seeds)
+        for one, conditions in zip(own, results, strict=True):
+            found[protocol, one.number] = _Reported(
+                tuple(_interval(goal, conditions) for goal in goals[0]),
+                bounded_means(goals[1], conditions),
+            )
+    return found
+
+
+def _front(
+    front: Sequence[Candidate],
+    reported: Mapping[tuple[str, int], _Reported],
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    best: Sequence[float],
 ) -> list[FrontPoint]:
-    """Measure points of the Pareto front on the reported seeds.
+    """Return the points of the Pareto front, and whether they hold on the reported seeds.
 
     The search decides which candidates belong to the front. Otherwise the reported seeds would
     have chosen the points whose values they report.
     """
     objectives, constraints = goals
-    candidates = feasible(it for one in searches for it in one.candidates())
-    front = _pareto(candidates, objectives)
-    values: dict[tuple[str, int], tuple[Interval, ...]] = {}
-    bounded: dict[tuple[str, int], tuple[float, ...]] = {}
-    for search in searches:
-        own = [one for one in _spread(front, FRONT) if one.protocol == search.protocol]
-        if not own:
-            continue
-        results = bench.measured(search.protocol, [one.values for one in own], seeds)
-        for one, conditions in zip(own, results, strict=True):
-            each = [by_seed(goal.of, conditions) for goal in objectives]
-            key = (one.protocol, one.number)
-            values[key] = tuple(
-                replace(Interval.of(it), is_lower_bound=is_open(goal, conditions))
-                for goal, it in zip(objectives, each, strict=True)
-                if it is not None
-            )
-            bounded[key] = bounded_means(constraints, conditions)
-    values = {key: one for key, one in values.items() if len(one) == len(objectives)}
-    # Only minimised values are lower bounds: they are worse than any complete value.
-    means = {
-        key: [math.inf if it.is_lower_bound else it.mean for it in one]
-        for key, one in values.items()
-    }
-    best = _best(constraints, [*(of for one in found for of in one.bounded), *bounded.values()])
+    means = {key: one.compared(objectives) for key, one in reported.items()}
 
     def point(at: int, one: Candidate) -> FrontPoint:
         key = (one.protocol, one.number)
         searched = tuple(one.objectives)
         plain = FrontPoint(f"front-{at}", one.protocol, one.number, one.values, searched)
-        if key not in means:
+        own = reported.get(key)
+        if own is None:
             return plain
-        holds = _meets(constraints, bounded[key], best) and not any(
+        holds = _meets(constraints, own.bounded, best) and not any(
             _beats(other, means[key], objectives) for other in means.values()
         )
-        return replace(plain, measured=values[key], holds=holds)
+        return replace(plain, measured=own.objectives, holds=holds)
 
     return [point(at, one) for at, one in enumerate(front, 1)]
 
@@ -480,13 +493,7 @@ def _tuned(
     measured = [default] if chosen is default else [default, chosen]
     results = bench.measured(search.protocol, [one.values for one in measured], report)
     values = [each_seed(goal.of, conditions) for conditions in results]
-    default_value, tuned_value = (
-        replace(
-            Interval.of(of),
-            is_lower_bound=is_open(goal, conditions),
-        )
-        for of, conditions in ((values[0], results[0]), (values[-1], results[-1]))
-    )
+    default_value, tuned_value = (_interval(goal, of) for of in (results[0], results[-1]))
     bounded = [bounded_means(constraints, conditions) for conditions in results]
     difference = Interval.of([])
     if not (default_value.is_lower_bound or tuned_value.is_lower_bound):
@@ -517,6 +524,12 @@ def _tuned(
         by_seed=(tuple(values[0]), tuple(values[-1])),
         bounded=(bounded[0], bounded[-1]),
     )
+
+
+def _interval(goal: Objective, conditions: Sequence[Sequence[Metric]]) -> Interval:
+    """Return the value of an objective on some seeds."""
+    found = Interval.of(each_seed(goal.of, conditions))
+    return replace(found, is_lower_bound=is_open(goal, conditions))
 
 
 def _difference(one: Sequence[float | None], other: Sequence[float | None]) -> Interval:
@@ -556,14 +569,15 @@ def _meets(
     return all(one.excess(value, most) <= 0 for one, value, most in triples)
 
 
-def _checked(found: Sequence[Tuned], constraints: Sequence[Constraint]) -> list[Tuned]:
+def _checked(
+    found: Sequence[Tuned], constraints: Sequence[Constraint], best: Sequence[float]
+) -> list[Tuned]:
     """Check the constraints on the reported seeds.
 
     Parameters that meet the constraints, with a value that is no lower bound, are better than
     others and than failed runs. If neither the defaults nor the chosen ones are such, the chosen
     ones have to be better, and may not differ in meeting the constraints.
     """
-    best = _best(constraints, (of for tuned in found for of in tuned.bounded))
 
     def checked(tuned: Tuned) -> Tuned:
         meets = [_meets(constraints, values, best) for values in tuned.bounded]
@@ -633,10 +647,14 @@ def answered(
     for search, own in zip(searches, finalists, strict=True):
         pair = (own[0].candidate, _chosen(own, goals, best))
         found.append(_tuned(bench, search, pair, goals, (searched, report)))
-    found = _ordered(_checked(found, goals[1]), goal)
-    differences = {one.protocol: _behind(one, found[0], goal) for one in found[1:]}
     everything = [one for search in searches for one in search.candidates()]
-    front = _front(bench, searches, goals, report, found) if len(goals[0]) > 1 else []
+    front = _pareto(feasible(everything), goals[0]) if len(goals[0]) > 1 else []
+    reported = _reported(bench, front, goals, report)
+    compared = [*(of for one in found for of in one.bounded)]
+    compared += [one.bounded for one in reported.values()]
+    best = _best(goals[1], compared)
+    found = _ordered(_checked(found, goals[1], best), goal)
+    differences = {one.protocol: _behind(one, found[0], goal) for one in found[1:]}
     return Study(
         name=name,
         objectives=tuple(str(one) for one in goals[0]),
@@ -645,7 +663,7 @@ def answered(
         report_seeds=tuple(report),
         protocols=tuple(found),
         differences=differences,
-        front=tuple(front),
+        front=tuple(_front(front, reported, goals, best)),
         candidates=tuple(everything),
         axes={one.protocol: tuple(one.axes) for one in searches},
         over={key: [str(one) for one in values] for key, values in bench.over.items()},
