@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -208,3 +209,21 @@ def test_the_table_and_the_front_have_the_same_bound():
     assert {one.holds for one in found.front} == {False, True}
     for one in found.front:
         assert one.holds == (one.values["x"] >= 16)
+
+
+def test_a_failed_point_of_the_front_does_not_hold():
+    metrics = {
+        "fct_mean": lambda one, seed: None if is_reported(seed) and one["x"] > 16 else one["x"],
+        "marks": lambda one, seed: one["x"],
+    }
+    found = study(Fake(metrics), ["min fct_mean", "max marks"], budget=10)
+    failed = [one for one in found.front if one.values["x"] > 16]
+    assert failed
+    for one in found.front:
+        assert one.holds == (one not in failed)
+        assert math.isnan(one.measured[0].mean) == (one in failed)
+    assert repr(found).count("unseen, does not hold") == len(failed)
+    assert "search seeds" not in repr(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pytest.importorskip("tidegate._tune.page").page(found)

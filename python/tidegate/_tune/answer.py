@@ -141,7 +141,7 @@ class FrontPoint:
 
     Its scenario is the file of its name: `front-1.toml`. `searched` are its means on the seeds of
     the search, `measured` those on the reported seeds; empty if it was only searched. `holds` is
-    whether it meets the constraints and no other measured point beats it on the
+    whether it has values, meets the constraints and no other measured point beats it on the
     reported seeds, too; `None` if it was only searched.
     """
 
@@ -324,6 +324,11 @@ class _Reported:
     objectives: tuple[Interval, ...]
     bounded: tuple[float, ...]
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether a seed has no value, because its run failed or finished no message."""
+        return any(one.missing or math.isnan(one.mean) for one in self.objectives)
+
     def compared(self, goals: Sequence[Objective]) -> list[float]:
         """Return the means; those that are not complete are worse than any complete value."""
         pairs = zip(goals, self.objectives, strict=True)
@@ -374,8 +379,10 @@ def _front(
         own = reported.get(key)
         if own is None:
             return plain
-        holds = _meets(constraints, own.bounded, best) and not any(
-            _beats(other, means[key], objectives) for other in means.values()
+        holds = (
+            not own.is_missing
+            and _meets(constraints, own.bounded, best)
+            and not any(_beats(other, means[key], objectives) for other in means.values())
         )
         return replace(plain, measured=own.objectives, holds=holds)
 

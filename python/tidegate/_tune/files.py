@@ -240,7 +240,9 @@ def _front_head(study: Study, one: FrontPoint) -> str:
         *_over(study),
     ]
     if one.holds is False:
-        lines.append("# On these seeds, another point is better or a constraint is violated.")
+        lines.append(
+            "# On these seeds, another point is better, a constraint is violated, or a run failed."
+        )
     return "\n".join(lines) + "\n\n"
 
 
