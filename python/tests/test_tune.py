@@ -355,6 +355,40 @@ def test_a_folder_belongs_to_one_search(tmp_path):
     assert [one.number for one in small(out, cache=cache, **again).candidates] == [0, 1]
 
 
+def test_other_settings_are_no_continuation(tmp_path):
+    def tune(objective="min slowdown_p99 of small", **more):
+        options = {"params": ["swift.base_target"], "budget": 2, "final_seeds": 2, "threads": 1}
+        options.update(out=tmp_path / "out", cache=tmp_path / "cache", **more)
+        return tidegate.tune(SCENARIO, "swift", objective, **options)
+
+    tune()
+    (tmp_path / "out" / "tune.json").unlink()
+    for more in [
+        {"over": {"traffic.0.load": [0.5]}},
+        {"search_seed": 2},
+        {"objective": "max slowdown_p99 of small"},
+        {"subject_to": "drops <= 1e9"},
+        {"seeds": 1},
+        {"set": {"traffic.1.load": 0.2}},
+        {"ranges": {"swift.base_target": ("20us", "40us")}},
+        {"short_runs": 2},
+    ]:
+        with pytest.raises(tidegate.UsageError, match="other settings"):
+            tune(**more)
+    assert len(tune().candidates) == 2
+
+
+def test_force_removes_the_files_of_a_search(tmp_path):
+    settings, own = {"protocols": ["swift"]}, tmp_path / "other.txt"
+    files.begin(tmp_path, settings, force=False)
+    (tmp_path / files.FILES).mkdir()
+    old = ["tune.json", "search.log", "trials.csv", "tune.html", "swift.toml", "front-1.toml"]
+    for name in [*old, f"{files.FILES}/sizes.csv", own.name]:
+        (tmp_path / name).touch()
+    files.begin(tmp_path, settings, force=True)
+    assert {one.name for one in tmp_path.iterdir()} == {files.SETTINGS, own.name}
+
+
 def test_an_unusable_folder_is_explained(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(tidegate.UsageError, match="file is a file, expected a folder"):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 import warnings
 from types import SimpleNamespace
 
@@ -10,7 +11,7 @@ import pytest
 import tidegate
 from test_tune import SCENARIO
 from tidegate._tune import answer, files, goals, space
-from tidegate._tune.search import Bench, Search, feasible
+from tidegate._tune.search import PRUNED_FROM, Bench, Search, feasible
 
 optuna = pytest.importorskip("optuna")
 
@@ -227,3 +228,38 @@ def test_a_failed_point_of_the_front_does_not_hold():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pytest.importorskip("tidegate._tune.page").page(found)
+
+
+def test_the_best_values_bound_the_search():
+    metrics = {"fct_mean": lambda one, seed: one["x"], "goodput": lambda one, seed: one["y"]}
+    bounds = ["goodput >= 0.9 best", "fct_mean <= 2 best"]
+    search, kept = searched(Fake(metrics), ["min fct_mean"], bounds)
+    found = completed(search, 8)
+    best = {
+        bounds[0]: max(one.values["y"] for one in found),
+        bounds[1]: min(one.values["x"] for one in found),
+    }
+    assert search.best == best
+    again, _ = searched(Fake(metrics), ["min fct_mean"], bounds, kept=kept)
+    again.remember()
+    assert again.best == best
+
+
+def test_candidates_end_early_by_complete_values():
+    metrics = {"fct_mean": lambda one, seed: one["x"], "goodput": lambda one, seed: one["x"]}
+    # No region that the sampler could avoid.
+    bench = Fake(metrics, unfinished=lambda one: round(one["x"] * 1000) % 3 == 0)
+    search, _ = searched(bench, ["min fct_mean"], ["goodput >= 10"])
+    tried = []
+    for _ in range(40):
+        allowed = [one.objectives[0] for one in feasible(tried)]
+        search.batch(1, 40)
+        tried = search.candidates()
+        # Those that violate the bound have lower values, and would end others.
+        value = tried[-1].values["x"]
+        is_worse = len(allowed) >= PRUNED_FROM and statistics.median(allowed) < value
+        # An unfinished candidate runs in full, to be counted as such.
+        is_open = bench.unfinished(tried[-1].values)
+        state = "lower bound" if is_open else "pruned" if is_worse else "complete"
+        assert tried[-1].state == state
+    assert {one.state for one in tried} == {"lower bound", "pruned", "complete"}
