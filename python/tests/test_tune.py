@@ -47,7 +47,7 @@ def test_goals_are_parsed():
     for text in ("slowdown_p99", "min", "least x", "min a >= b"):
         with pytest.raises(tidegate.UsageError, match="--objective"):
             goals.objective(text)
-    for text in ("drops", "drops = 1", "drops <= few", "drops <= 1 worst"):
+    for text in ("drops", "drops = 1", "drops <= few", "drops <= 1 worst", "goodput >= 1e400"):
         with pytest.raises(tidegate.UsageError, match="--subject-to"):
             goals.constraint(text)
 

@@ -126,6 +126,8 @@ def constraint(text: str) -> Constraint:
         if found is None:
             raise ValueError
         bound = float(found["bound"])
+        if not math.isfinite(bound):
+            raise ValueError
     except ValueError:
         raise UsageError(
             f"--subject-to: found {text!r}, expected a metric, >= or <=, and a number or a factor "
