@@ -1,14 +1,11 @@
 """The answer of a search: what is recommended, in which order, and with which warnings."""
 
-import itertools
 import math
-import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-import tidegate
 from test_tune import SCENARIO
 from tidegate._tune import answer, goals, space
 from tidegate._tune.answer import Interval, _chosen, _Finalist
@@ -155,41 +152,6 @@ def test_equal_points_of_the_front_are_one():
     tried[3] = replace(tried[3], number=0)
     wanted = [goals.objective("min fct_p99"), goals.objective("max goodput")]
     assert [one.number for one in answer._pareto(tried, wanted)] == [2, 0]
-
-
-def test_many_protocols_fit_the_page():
-    pytest.importorskip("matplotlib")
-    from tidegate._tune import page
-
-    names = [one.name for one in tidegate.protocols()]
-    value = Interval.of([1.0, 2.0])
-    found = [
-        answer.Tuned(name, {}, {}, value, value, value, 0, None, False, {}, {}) for name in names
-    ]
-    tried = [Candidate(name, {}, {}, [1.0]) for name in names]
-    nothing = {"axes": dict.fromkeys(names, ()), "over": {}, "differences": {}}
-    study = answer.Study(
-        "many",
-        ("min fct_p99",),
-        (),
-        (1,),
-        (2,),
-        tuple(found),
-        front=(),
-        candidates=tuple(tried),
-        warnings=(),
-        **nothing,
-    )
-    figures = []
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
-        warnings.simplefilter("error")
-        patch.setattr(page.plt, "close", figures.append)
-        page.page(study)
-    first, second = figures
-    boxes = [one.get_window_extent() for one in first.axes[0].get_xticklabels()]
-    assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
-    (legend,) = second.legends
-    assert not legend.get_window_extent().overlaps(second.axes[0].get_window_extent())
 
 
 def test_a_missing_seed_is_worse_than_any():

@@ -198,7 +198,7 @@ class Study:
         rows = [("protocol", "default", "tuned", "difference", "gain kept", "worse than the best")]
         for one in self.protocols:
             star = "*" if one.difference.excludes_zero else ""
-            kept = "-" if one.kept is None else f"{100 * one.kept:.0f} %"
+            kept = "-" if one.kept is None else f"{round(100 * one.kept)} %"
             behind = self.differences.get(one.protocol)
             against = "" if behind is None else f"{behind}{'*' if behind.excludes_zero else ''}"
             name = one.protocol if one.meets_constraints else f"{one.protocol} (violates)"

@@ -1,0 +1,62 @@
+"""The table and the page of a study."""
+
+import itertools
+import warnings
+
+import pytest
+
+import tidegate
+from tidegate._tune.answer import Interval, Study, Tuned
+from tidegate._tune.search import Candidate
+
+pytest.importorskip("optuna")
+pytest.importorskip("scipy")
+
+
+def tuned(name="swift", value=None, **more):
+    value = value or Interval.of([1.0, 2.0])
+    options = {"gain": 0.0, "kept": None, "is_improved": False, "importance": {}, "curves": {}}
+    return Tuned(name, {}, {}, value, value, value, **{**options, **more})
+
+
+def study(protocols, **more):
+    options = {
+        "objectives": ("min fct_p99",),
+        "constraints": (),
+        "seeds": (1,),
+        "report_seeds": (2,),
+        "differences": {},
+        "front": (),
+        "candidates": tuple(Candidate(one.protocol, {}, {}, [1.0]) for one in protocols),
+        "axes": {one.protocol: () for one in protocols},
+        "over": {},
+        "warnings": (),
+    }
+    return Study("mine", protocols=tuple(protocols), **{**options, **more})
+
+
+def drawn(of):
+    """Return the figures of a page."""
+    pytest.importorskip("matplotlib")
+    from tidegate._tune import page
+
+    figures = []
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("error")
+        patch.setattr(page.plt, "close", figures.append)
+        page.page(of)
+    return figures
+
+
+def test_many_protocols_fit_the_page():
+    first, second = drawn(study([tuned(one.name) for one in tidegate.protocols()]))
+    boxes = [one.get_window_extent() for one in first.axes[0].get_xticklabels()]
+    assert not any(one.overlaps(other) for one, other in itertools.pairwise(boxes))
+    (legend,) = second.legends
+    assert not legend.get_window_extent().overlaps(second.axes[0].get_window_extent())
+
+
+@pytest.mark.parametrize(("kept", "text"), [(-0.001, " 0 %"), (-0.2, " -20 %"), (None, " -")])
+def test_the_gain_kept_is_a_whole_percentage(kept, text):
+    row = next(line for line in repr(study([tuned(kept=kept)])).splitlines() if "swift" in line)
+    assert row.endswith(text)
