@@ -393,6 +393,10 @@ def test_an_unusable_folder_is_explained(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(tidegate.UsageError, match="file is a file, expected a folder"):
         files.check(tmp_path / "file", {}, force=False)
+    # A search was killed while it wrote its settings.
+    (tmp_path / "killed").mkdir()
+    (tmp_path / "killed" / f".{files.SETTINGS}.partial").touch()
+    files.check(tmp_path / "killed", {}, force=False)
     (tmp_path / files.LOCK).mkdir()
     words = "is a folder, expected the search's lock file"
     with pytest.raises(tidegate.OutputError, match=words), files.locked(tmp_path):

@@ -31,6 +31,7 @@ FRONT = "front-[0-9]*.toml"
 FILES = "files"
 """Folder of the files that the scenario names."""
 
+_PARTIAL = ".*.partial"
 
 def write(path: Path, text: str) -> None:
     """Write a file, completely or not at all."""
@@ -41,7 +42,7 @@ def write(path: Path, text: str) -> None:
 @contextmanager
 def _completely(path: Path) -> Iterator[Path]:
     """Move a partial file to `path` when it is complete."""
-    partial = path.with_name(f".{path.name}.partial")
+    partial = path.with_name(_PARTIAL.replace("*", path.name))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         yield partial
@@ -107,7 +108,8 @@ def check(folder: Path, settings: dict[str, Any], force: bool) -> None:
         return
     kept = folder / SETTINGS
     try:
-        others = [one for one in folder.iterdir() if one.name != LOCK]
+        # A search that was killed may leave partial files, also before its settings.
+        others = [it for it in folder.iterdir() if it.name != LOCK and not it.match(_PARTIAL)]
     except OSError as why:
         raise OutputError(f"--out: {folder}: {why}") from why
     if others and not kept.exists():
