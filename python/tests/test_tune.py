@@ -613,7 +613,7 @@ def test_errors_name_the_option_of_the_user(tmp_path):
     for more, option, words in [
         ({"over": {"traffic.0.lod": [0.5]}}, "--over traffic.0.lod=0.5: ", "unknown key"),
         ({"over": {load: [0.5, 70.0]}}, "--over traffic.0.load=70.0: ", "expected a number from"),
-        ({"over": {load: [math.nan]}}, "--over: traffic.0.load[0]: ", "found nan"),
+        ({"over": {load: [math.nan]}}, "--over: traffic.0.load[0]: ", "expected a finite number"),
         ({"over": {load: 0.5}}, "--over: traffic.0.load: ", "found 0.5, expected a list"),
         ({"over": {load: "0.5"}}, "--over: traffic.0.load: ", "found '0.5', expected a list"),
         ({"over": {load: [0.5], "traffic.small.load": [1]}}, "--over traffic.small.load=1: ", load),

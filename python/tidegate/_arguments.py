@@ -65,6 +65,8 @@ def plain(value: Any, key: str) -> Any:
     if isinstance(value, Iterable):
         return [plain(one, f"{key}[{i}]") for i, one in enumerate(value)]
     expected = "a text, a number, true or false, a list or a dictionary"
+    if isinstance(value, float):
+        expected = "a finite number"
     raise ScenarioError(f"scenario: {key}: found {value!r}, expected {expected}")
 
 
