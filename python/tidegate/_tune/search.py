@@ -174,9 +174,15 @@ def lacking(
         for values, metrics in zip(itertools.product(*over.values()), conditions, strict=True):
             named = (f"{key}={value}" for key, value in zip(over, values, strict=True))
             under = f"--over {', '.join(named)}: " if over else ""
-            if of.among(metrics) is None:
+            found = each_seed(of, [metrics])
+            if not found:
                 return under + of.explained(metrics)
-        return f"{of}: a seed has no value: no message finished, or its run failed"
+            if None in found:
+                seed = found.index(None) + 1  # The seeds of a search are 1, 2, …
+                return (
+                    f"{under}{of}: seed {seed} has no value: no message finished, or its run "
+                    "failed: increase duration or drain"
+                )
     return None
 
 
