@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tidegate._tune import goals
+import tidegate
+from tidegate._tune import goals, space
 from tidegate._tune.search import lacking
 
 pytest.importorskip("optuna")
@@ -37,3 +38,33 @@ def test_names_of_metrics_omit_units(text, metric):
     one = SimpleNamespace(label="", metric=metric, min_bytes=None)
     assert goals.objective(f"min {text}").of.among([one]) is one
     assert goals.objective(f"min {text}x").of.among([one]) is None
+
+
+def test_ranges_may_be_negative():
+    (axis,) = axes(None, {"poseidon.q": ("-1", "-0.1")}, only="q")
+    assert (axis.low, axis.high, axis.default, axis.is_log) == (-1.0, -0.1, -0.5, False)
+    assert axis.text(-0.25) == -0.25 and axis.around(-0.5) == [-1.0, -0.5, -0.25, -0.125]
+    for given, words in [
+        (("-3", "-0.1"), "expected a range within -2.0 and -0.01"),
+        (("-1", "-1us"), "found '-1us', expected a number"),
+        (("-1e400", "-0.1"), "found '-1e400', expected a number"),
+    ]:
+        with pytest.raises(tidegate.UsageError, match=rf"^--range: poseidon.q: .*{words}"):
+            axes(None, {"poseidon.q": given})
+
+
+@pytest.mark.parametrize("name", ["--range", "--params"])
+def test_unsearchable_parameters_are_explained(name):
+    key = "homa.cutoffs"
+    given = ([], {key: ("1KB", "2KB")}) if name == "--range" else ([key], {})
+    with pytest.raises(tidegate.UsageError, match=rf"^{name}: {key}: a list of sizes cannot be"):
+        axes(*given)
+    with pytest.raises(tidegate.UsageError, match=r"11.5..12.5, expected at least two whole"):
+        axes(None, {"swift.plb_rounds": (11.5, 12.5)})
+
+
+def axes(named, ranges, only=None):
+    known = {one.name: one for one in tidegate.protocols()}
+    (name,) = {one.partition(".")[0] for one in [*(named or ()), *ranges]}
+    found = space.axes(known[name], known.values(), named, ranges, {})
+    return [one for one in found if only in (None, one.name)]

@@ -13,10 +13,11 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from tidegate import _colors, _native, plot
+from tidegate import _colors, plot
 from tidegate._facade import protocols as catalog
 from tidegate._tune.answer import Study, Tuned
 from tidegate._tune.search import LOWER_BOUND
+from tidegate._tune.space import magnitude
 
 _STYLE = """
 :root { color-scheme: light dark; }
@@ -195,8 +196,8 @@ def _multiples(one: Tuned, study: Study) -> tuple[str, list[tuple[float, float]]
     """Return the most important number of a protocol, and the objective over its multiples."""
     numbers = {axis.name for axis in study.axes[one.protocol] if not axis.choices}
     for name in one.importance:
-        tuned = _native.magnitude(str(one.values[name]))
-        if name in numbers and name in one.curves and tuned is not None and tuned[0] > 0:
+        tuned = magnitude(one.values[name])
+        if name in numbers and name in one.curves and tuned is not None and tuned[0] != 0:
             return name, [(at / tuned[0], value) for at, value in one.curves[name]]
     return None
 

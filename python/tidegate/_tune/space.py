@@ -65,9 +65,21 @@ class Axis:
         return sorted({value, *(float(round(one)) if self.whole else one for one in near)})
 
 
+def magnitude(value: Any) -> tuple[float, str] | None:
+    """Return the number and the unit of a value; `None` if it is something else or infinite.
+
+    The extension reads no signs: quantities with a unit are never negative.
+    """
+    text = str(value)
+    found = _native.magnitude(text.removeprefix("-"))
+    if found is None or not math.isfinite(found[0]) or (found[1] and text.startswith("-")):
+        return None
+    return (-found[0], "") if text.startswith("-") else found
+
+
 def _number(one: Parameter, value: Any, place: str) -> tuple[float, str]:
     """Convert a value of a parameter to a number and its unit."""
-    found = _native.magnitude(str(value))
+    found = magnitude(value)
     if found is None:
         expected = one.unit or "a number"
         raise UsageError(f"{place}: found {value!r}, expected {expected}")
@@ -76,12 +88,12 @@ def _number(one: Parameter, value: Any, place: str) -> tuple[float, str]:
 
 def _limit(value: float | str | None, unit: str, missing: float) -> float:
     """Return a limit of the catalog in a unit; limits in other units do not apply."""
-    found = None if value is None else _native.magnitude(str(value))
+    found = None if value is None else magnitude(value)
     return found[0] if found is not None and found[1] == unit else missing
 
 
 def _axis(one: Parameter, given: tuple[Any, Any] | None, place: str) -> Axis | None:
-    """Return the axis of a parameter; `None` if it has no range around its default."""
+    """Return the axis of a parameter; `None` if its default has no range, or one value only."""
     choices = (False, True) if one.kind == "flag" else one.choices
     if choices and given is not None:
         raise UsageError(f"{place}: has choices and no range: name it with --params")
@@ -89,9 +101,9 @@ def _axis(one: Parameter, given: tuple[Any, Any] | None, place: str) -> Axis | N
         of = choices.index(one.default)
         return Axis(one.name, 0, len(choices) - 1, of, "", whole=True, choices=choices)
     if one.kind not in _NUMERIC:
-        return None
+        raise UsageError(f"{place}: a {one.kind} cannot be searched: choose another parameter")
     # `None` if the default is a word, such as `fabric`.
-    start = _native.magnitude(str(one.default))
+    start = magnitude(one.default)
     if given is not None:
         (low, unit), (high, other) = (_number(one, end, place) for end in given)
         if unit != other or not low < high:
@@ -159,12 +171,18 @@ def axes(
     found = []
     for one in chosen:
         name = f"{protocol.name}.{one.name}"
-        axis = _axis(one, ranges.get(name), f"--range: {name}")
+        given = ranges.get(name)
+        place = f"--params: {name}" if given is None else f"--range: {name}"
+        axis = _axis(one, given, place)
         if axis is not None:
             found.append(axis)
+        elif given is not None:
+            raise UsageError(
+                f"{place}: found {given[0]}..{given[1]}, expected at least two whole numbers"
+            )
         elif one.name in wanted:
             raise UsageError(
-                f"--params: {name}: it has no range around its default {one.default}: add "
+                f"{place}: it has no range around its default {one.default}: add "
                 f"--range {name}=LOW..HIGH, or choose another parameter"
             )
     return found
