@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
+from test_tune import SCENARIO
 from tidegate._tune import goals, space
 from tidegate._tune.search import lacking
 
@@ -68,3 +69,18 @@ def axes(named, ranges, only=None):
     (name,) = {one.partition(".")[0] for one in [*(named or ()), *ranges]}
     found = space.axes(known[name], known.values(), named, ranges, {})
     return [one for one in found if only in (None, one.name)]
+
+
+def tune(objective="min slowdown_p99 of small", protocols="swift", **more):
+    options = {"budget": 2, "params": ["swift.base_target"], "final_seeds": 2, "threads": 1}
+    return tidegate.tune(SCENARIO, protocols, objective, **{**options, **more})
+
+
+def test_an_objective_has_one_name(tmp_path):
+    for pair, words in [
+        (["min drops", "max drops"], "drops"),
+        (["min fct_p99 of small", "max fct_p99_us of small"], "fct_p99_us of small"),
+    ]:
+        with pytest.raises(tidegate.UsageError, match=f"^--objective: {words} occurs twice"):
+            tune(pair, out=tmp_path / "out", cache=tmp_path / "cache")
+    assert not (tmp_path / "out").exists()

@@ -178,7 +178,7 @@ def tune(
     elif "all" in names:
         raise UsageError("--protocols: `all` cannot be combined with other names")
     wanted = [goals.objective(text) for text in _texts(objective)]
-    _check_once("--objective", [str(one.of) for one in wanted])
+
     bounds = [goals.constraint(text) for text in _texts(subject_to)]
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
@@ -246,6 +246,11 @@ def tune(
             without[name] = f"{name}: {why}"
             if not is_all or len(without) == len(names):
                 raise UsageError(without[name])
+        else:
+            # A metric has several names, of which only the runs show which one it is.
+            metrics = [one.of.among(conditions[0]) for one in wanted]
+            texts = [str(goals.Quantity(it.metric, it.label or None)) for it in metrics if it]
+            _check_once("--objective", texts)
     warn([f"skipped {why}" for why in without.values()])
     names = [name for name in names if name not in without]
     goal = (wanted, bounds)
