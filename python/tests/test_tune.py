@@ -576,7 +576,7 @@ def test_wrong_searches_are_refused(tmp_path):
         (["min drops", "max drops"], {}, "--objective: drops occurs twice"),
         ("min drops", {"params": ["swift.beta", "swift.beta"]}, "--params: swift.beta occurs"),
         ("min drops", {"over": "traffic.0.load=0.1"}, "--over: found 'traffic.* a mapping"),
-        ("min drops", {"over": {"traffic.0.load": [0.5, 0.5]}}, "--over: .* found 0.5 twice"),
+        ("min drops", {"over": {"traffic.0.load": [0.5, 0.5]}}, "--over: .* found 0.5 and 0.5"),
         ("min drops", {"over": {"transport.params.base_target": ["30us"]}}, "is searched, too"),
         ("min fct_p99 of other", {}, "lack it for this label; labels that have it: large, small"),
     ]:

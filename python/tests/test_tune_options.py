@@ -84,3 +84,12 @@ def test_an_objective_has_one_name(tmp_path):
         with pytest.raises(tidegate.UsageError, match=f"^--objective: {words} occurs twice"):
             tune(pair, out=tmp_path / "out", cache=tmp_path / "cache")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("values", [("200us", "0.2ms"), (0.5, "0.5"), (1, 1.0), ("none", "none")])
+def test_conditions_are_different(values):
+    words = f"^--over: key: found {values[0]} and {values[1]}, expected different values"
+    with pytest.raises(tidegate.UsageError, match=words):
+        tune(over={"key": values})
+    with pytest.raises(tidegate.UsageError, match="^--over: key: found no value"):
+        tune(over={"key": []})

@@ -26,7 +26,7 @@ from tidegate._progress import warn, without_warnings
 from tidegate._tune import files, goals
 from tidegate._tune.answer import Study, answered
 from tidegate._tune.search import Bench, Search, lacking, missing_packages, planned, storage
-from tidegate._tune.space import axes
+from tidegate._tune.space import axes, magnitude
 from tidegate.errors import OutputError, ScenarioError, UsageError
 
 if TYPE_CHECKING:
@@ -71,10 +71,16 @@ def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise UsageError(f"--over: {key}: found {values!r}, expected a list of values")
         found[key] = listed = list(values)
-        twice = next((one for one in listed if listed.count(one) > 1), None)
-        if not listed or twice is not None:
-            wrong = "no value" if twice is None else f"{twice} twice"
-            raise UsageError(f"--over: {key}: found {wrong}, expected different values")
+        if not listed:
+            raise UsageError(f"--over: {key}: found no value, expected at least one")
+        seen: dict[Any, Any] = {}
+        for one in listed:
+            of = magnitude(one) or str(one)  # Equal values may have different units.
+            if of in seen:
+                raise UsageError(
+                    f"--over: {key}: found {seen[of]} and {one}, expected different values"
+                )
+            seen[of] = one
         several = next((one for one in listed if str(one).startswith("each-")), None)
         if several is not None:
             raise UsageError(f"--over: {key}: found {several}, expected failures by name")
