@@ -7,7 +7,7 @@ import pytest
 import tidegate
 from test_tune import SCENARIO
 from tidegate._tune import goals, space
-from tidegate._tune.search import lacking
+from tidegate._tune.search import Bench, lacking
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -93,3 +93,12 @@ def test_conditions_are_different(values):
         tune(over={"key": values})
     with pytest.raises(tidegate.UsageError, match="^--over: key: found no value"):
         tune(over={"key": []})
+
+
+def test_a_candidate_names_its_parameter():
+    over = {"traffic.0.load": [0.3]}
+    bench = Bench(SCENARIO, [], over, 1, False, None, False)
+    with pytest.raises(tidegate.ScenarioError) as why:
+        bench.check("expresspass", {"largest_credit": 20})
+    assert str(why.value).startswith("transport.params.largest_credit=20: ")
+    assert "--vary" not in str(why.value)

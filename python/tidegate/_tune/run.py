@@ -93,12 +93,12 @@ def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
 
 @contextmanager
 def _options(protocol: str) -> Iterator[None]:
-    """Name the options of a search, instead of those of its sweeps, in errors."""
+    """Name the option of protocols, instead of the override of its runs, in errors."""
     try:
         yield
     except ScenarioError as why:
         text = str(why).replace(f"--set transport.protocol={protocol}", "--protocols")
-        raise ScenarioError(text.replace("--vary", "--over")) from None
+        raise ScenarioError(text) from None
 
 
 def _check_short(bench: Bench, protocol: str, short: Sequence[str]) -> None:

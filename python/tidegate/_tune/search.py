@@ -96,11 +96,21 @@ class Bench:
 
     @without_warnings()
     def check(self, protocol: str, values: Mapping[str, Any]) -> None:
-        """Raise an error if a candidate is no valid scenario under every condition."""
+        """Raise an error if a candidate is no valid scenario under every condition.
+
+        It names parameters and the option of conditions, instead of the option of a sweep.
+        """
         vary, fixed = self._varied(protocol, [values])
-        _native.missing_runs(
-            _request(self.given, vary, (True, None, 1), fixed, 1), ((None, None), None)
-        )
+        try:
+            _native.missing_runs(
+                _request(self.given, vary, (True, None, 1), fixed, 1), ((None, None), None)
+            )
+        except ScenarioError as why:
+            text = str(why)
+            for name in values:
+                key = f"transport.params.{name}="
+                text = text.replace(f"--vary {key}", key)
+            raise ScenarioError(text.replace("--vary", "--over")) from None
 
     def _varied(
         self, protocol: str, candidates: Sequence[Mapping[str, Any]]
