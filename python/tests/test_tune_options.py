@@ -6,7 +6,7 @@ import pytest
 
 import tidegate
 from test_tune import SCENARIO
-from tidegate._tune import goals, space
+from tidegate._tune import goals, run, space
 from tidegate._tune.search import Bench, lacking
 
 pytest.importorskip("optuna")
@@ -102,3 +102,15 @@ def test_a_candidate_names_its_parameter():
         bench.check("expresspass", {"largest_credit": 20})
     assert str(why.value).startswith("transport.params.largest_credit=20: ")
     assert "--vary" not in str(why.value)
+
+
+def test_a_protocol_that_a_condition_excludes_is_skipped():
+    # The headroom of PFC needs a larger buffer.
+    bench = Bench(SCENARIO, [], {"switch.buffer": ["500KB", "20KB"]}, 1, False, None, False)
+    found, refused = run._supported(bench, ["dcqcn", "swift"])
+    assert found == ["swift"]
+    (text,) = refused
+    assert text.startswith('skipped dcqcn: --over switch.buffer="20KB": ') and "PFC" in text
+    wrong = Bench(SCENARIO, [], {"switch.bufer": ["20KB"]}, 1, False, None, False)
+    with pytest.raises(tidegate.ScenarioError, match='^--over switch.bufer="20KB": .*unknown key'):
+        run._supported(wrong, ["retcp", "dcqcn", "swift"])

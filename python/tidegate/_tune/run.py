@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +29,7 @@ from tidegate._tune.answer import Study, answered
 from tidegate._tune.search import Bench, Search, lacking, missing_packages, planned, storage
 from tidegate._tune.space import axes, magnitude
 from tidegate.errors import OutputError, ScenarioError, UsageError
+from tidegate.results import Plan
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -110,20 +112,30 @@ def _check_short(bench: Bench, protocol: str, short: Sequence[str]) -> None:
         raise ScenarioError(f"--short-runs: {why}") from None
 
 
+def _plan(bench: Bench, name: str) -> Plan:
+    """Return the plan of a protocol with its defaults, which every condition must permit."""
+    with _options(name):
+        plan = planned(bench, name, {})
+        if bench.over:
+            bench.check(name, {})
+    return plan
+
+
 @without_warnings()
 def _supported(bench: Bench, names: Iterable[str]) -> tuple[list[str], list[str]]:
     """Return the protocols that can run the scenario, and warnings that name the others."""
     load(bench.given, set=bench.set)  # An invalid scenario is an error.
-    found, refused = [], []
+    found, refused = [], {}
     for name in names:
         try:
-            planned(bench, name, {})
+            _plan(bench, name)
         except ScenarioError as why:
-            text = str(why).removeprefix(f"--set transport.protocol={name}: ")
-            refused.append(f"skipped {name}: {text}")
+            refused[name] = str(why).removeprefix("--protocols: ")
         else:
             found.append(name)
-    return found, refused
+    if not found:  # An invalid condition is an error, too.
+        raise ScenarioError(statistics.mode(refused.values()))
+    return found, [f"skipped {name}: {text}" for name, text in refused.items()]
 
 
 def tune(
@@ -205,10 +217,7 @@ def tune(
     short = [] if short_runs is None else bench.short(short_runs)
     found, hashes = {}, {}
     for name in names:
-        with _options(name):
-            plan = planned(bench, name, {})
-            if bench.over:
-                bench.check(name, {})
+        plan = _plan(bench, name)
         hashes[name] = plan.hash
         if short:
             _check_short(bench, name, short)
