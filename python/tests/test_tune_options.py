@@ -91,7 +91,7 @@ def test_conditions_are_different(values):
     words = f"^--over: key: found {values[0]} and {values[1]}, expected different values"
     with pytest.raises(tidegate.UsageError, match=words):
         tune(over={"key": values})
-    with pytest.raises(tidegate.UsageError, match="^--over: key: found no value"):
+    with pytest.raises(tidegate.UsageError, match=r"^--over: key: found no value"):
         tune(over={"key": []})
 
 
@@ -112,5 +112,33 @@ def test_a_protocol_that_a_condition_excludes_is_skipped():
     (text,) = refused
     assert text.startswith('skipped dcqcn: --over switch.buffer="20KB": ') and "PFC" in text
     wrong = Bench(SCENARIO, [], {"switch.bufer": ["20KB"]}, 1, False, None, False)
-    with pytest.raises(tidegate.ScenarioError, match='^--over switch.bufer="20KB": .*unknown key'):
+    with pytest.raises(tidegate.ScenarioError, match=r'^--over switch.bufer="20KB": .*unknown key'):
         run._supported(wrong, ["retcp", "dcqcn", "swift"])
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("--range", {"ranges": {"dctcp.g": ("0.01",)}}),
+        ("--range", {"ranges": {"dctcp.g": 5}}),
+        ("--range", {"ranges": {"dctcp.g": "12"}}),
+        ("--range", {"ranges": {5: (1, 2)}}),
+        ("--range", {"ranges": ["dctcp.g"]}),
+        ("--objective", {"objective": 5}),
+        ("--objective", {"objective": [5]}),
+        ("--subject-to", {"subject_to": 5}),
+        ("--protocols", {"protocols": [5]}),
+        ("--params", {"params": [3]}),
+        ("--out", {"out": 5}),
+        ("--cache", {"cache": 5}),
+        ("--set", {"set": 5}),
+        ("--set", {"set": [5]}),
+    ],
+)
+def test_types_are_checked(option, wrong):
+    options = {"protocols": "dctcp", "objective": "min drops", "params": ["dctcp.g"], **wrong}
+    (value,) = (one for one in wrong.values())
+    with pytest.raises(tidegate.UsageError, match=rf"^{option}: .*found .*, expected a") as why:
+        tune(**options)
+    (found,) = value.values() if isinstance(value, dict) else [value]
+    assert repr(found) in str(why.value)

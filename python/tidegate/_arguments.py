@@ -95,9 +95,16 @@ def changes(given: Changes) -> list[str]:
         return []
     if isinstance(given, Mapping):
         return [f"{key}={toml(value, key)}" for key, value in given.items()]
-    if isinstance(given, str):
-        raise UsageError(f"--set: found {given!r}, expected a dictionary, or a list of texts")
-    return list(given)
+    return texts("--set", given, "a dictionary, or a list of texts")
+
+
+def texts(option: str, given: Any, expected: str) -> list[str]:
+    """Check that an argument is a list of texts, and no text."""
+    is_list = isinstance(given, Iterable) and not isinstance(given, str)
+    listed: list[Any] = list(given) if is_list else [None]
+    if not all(isinstance(one, str) for one in listed):
+        raise UsageError(f"{option}: found {given!r}, expected {expected}")
+    return listed
 
 
 def seeds_text(given: Seeds) -> str:
@@ -160,8 +167,14 @@ def threading(threads: int | None, partitions: int | None = None) -> Threads:
 
 
 def folder(given: Path | None) -> str | None:
-    """Convert a path to text."""
-    return None if given is None else os.fspath(given)
+    """Convert the path of an output folder to text."""
+    return None if given is None else _path("--out", given)
+
+
+def _path(option: str, given: Any) -> str:
+    if not isinstance(given, (str, os.PathLike)):
+        raise UsageError(f"{option}: found {given!r}, expected a path")
+    return os.fspath(given)
 
 
 def how(
@@ -185,11 +198,12 @@ def cache_folder(cache: Path | bool) -> str | None:
     at = _native.default_cache() if cache is True else cache
     if at is None:
         return None
+    folder = _path("--cache", at)
     try:
-        _native.can_keep(os.fspath(at))
+        _native.can_keep(folder)
     except UsageError as why:
         if cache is not True:
             raise
         warn([str(why)])
         return None
-    return os.fspath(at)
+    return folder

@@ -33,6 +33,7 @@ FILES = "files"
 
 _PARTIAL = ".*.partial"
 
+
 def write(path: Path, text: str) -> None:
     """Write a file, completely or not at all."""
     with _completely(path) as partial:

@@ -16,9 +16,10 @@ from tidegate._arguments import (
     Path,
     Scenario,
     changes,
+    how,
     plain,
     scenario,
-    threading,
+    texts,
     whole,
 )
 from tidegate._facade import load
@@ -35,15 +36,15 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-def _texts(given: str | Iterable[str] | None) -> list[str]:
-    if given is None:
-        return []
-    return [given] if isinstance(given, str) else list(given)
+def _texts(option: str, given: str | Iterable[str] | None) -> list[str]:
+    if given is None or isinstance(given, str):
+        return [] if given is None else [given]
+    return texts(option, given, "a text, or a list of texts")
 
 
-def _listed(given: str | Iterable[str] | None) -> list[str]:
+def _listed(option: str, given: str | Iterable[str] | None) -> list[str]:
     """Return names from a list, or from a text with commas."""
-    return [name.strip() for text in _texts(given) for name in text.split(",")]
+    return [name.strip() for text in _texts(option, given) for name in text.split(",")]
 
 
 def _check_once(option: str, names: Sequence[str]) -> None:
@@ -63,6 +64,17 @@ def _check_names(names: Sequence[str], params: Sequence[str], ranges: Iterable[s
                     f"{option}: found {name!r}, expected PROTOCOL.PARAMETER with one of "
                     f"{', '.join(names)}"
                 )
+
+
+def _ranges(given: Any) -> dict[str, tuple[Any, Any]]:
+    expected = 'a mapping of parameters to pairs of values, such as {"poseidon.p": (10, 80)}'
+    found = {} if given is None else given
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        raise UsageError(f"--range: found {given!r}, expected {expected}")
+    for key, pair in found.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise UsageError(f"--range: {key}: found {pair!r}, expected a pair of values")
+    return dict(found)
 
 
 def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
@@ -188,16 +200,16 @@ def tune(
         raise missing_packages() from None
     known = {one.name: one for one in catalog()}
     bench = Bench(given, changes(set), _over(over), threads, cache, client, progress)
-    names = _listed(protocols)
+    names = _listed("--protocols", protocols)
     is_all = names == ["all"]
     if is_all:
         names, refused = _supported(bench, known)
         warn(refused)
     elif "all" in names:
         raise UsageError("--protocols: `all` cannot be combined with other names")
-    wanted = [goals.objective(text) for text in _texts(objective)]
+    wanted = [goals.objective(text) for text in _texts("--objective", objective)]
 
-    bounds = [goals.constraint(text) for text in _texts(subject_to)]
+    bounds = [goals.constraint(text) for text in _texts("--subject-to", subject_to)]
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
         raise UsageError(f"{missing}: found none, expected at least one")
@@ -209,11 +221,10 @@ def tune(
             raise UsageError("--short-runs: needs a single objective")
     whole("--final-seeds", final_seeds, 2, 1000)
     whole("--search-seed", search_seed, 0, 2**32 - 1)
-    threading(threads)
-    if force and out is None:
-        raise UsageError("--force: replaces output files, but this search writes none: name --out")
-    selected = None if params is None else _listed(params)
-    _check_names(names, selected or [], ranges or {})
+    how(threads, out, force)
+    selected = None if params is None else _listed("--params", params)
+    ranged = _ranges(ranges)
+    _check_names(names, selected or [], ranged)
     short = [] if short_runs is None else bench.short(short_runs)
     found, hashes = {}, {}
     for name in names:
@@ -222,7 +233,7 @@ def tune(
         if short:
             _check_short(bench, name, short)
         present = plan.resolved["transport"]["params"]
-        found[name] = axes(known[name], known.values(), selected, ranges or {}, present)
+        found[name] = axes(known[name], known.values(), selected, ranged, present)
     fixed = sum(not own for own in found.values())
     least = 2 * len(names) - fixed
     if budget < least:
