@@ -123,7 +123,10 @@ def test_a_search_without_values_says_so(tmp_path):
     assert all(one.objectives and "unfinished" in one.why for one in study.candidates)
     text = repr(study)
     assert "sird: of 4 candidates, 4 have only a lower bound and 0 failed" in text
-    assert "no candidate could be compared with them: increase duration or drain" in text
+    why = study.why_default(study.best)
+    assert why.startswith("no candidate could be compared with them: increase duration or drain")
+    assert "No protocol has a complete value on these seeds: increase duration or drain" in text
+    assert "Best:" not in text
 
 
 def search(out=None, **more):

@@ -164,8 +164,8 @@ def test_a_missing_seed_is_worse_than_any():
     assert checked.answer == whole
 
 
-def warned(tuned):
-    """Return the warnings of a protocol whose scenario has none."""
+def warned(*tuned):
+    """Return the warnings of protocols whose scenarios have none."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
         return answer._warnings(None, tuned)
@@ -183,6 +183,15 @@ def test_failed_runs_are_not_equal_values():
     (text,) = of(1.0, 1.0)
     assert "every seed gives the same values" in text
     assert not of(1.0, 2.0) and not of(None, 2.0)
+    # A warning of several protocols is one line.
+    value = Interval.of([1.0, 1.0])
+    pair = [
+        answer.Tuned(
+            name, {}, {}, value, value, value, 0, None, False, {}, {}, ((1.0, 1.0), (1.0, 1.0))
+        )
+        for name in ("a", "b")
+    ]
+    assert warned(*pair) == [f"a, b: {text.removeprefix('a: ')}"]
     # If the runs of the defaults failed, the chosen parameters are recommended.
     failed, value = Interval.of([]), Interval.of([1.0, 2.0])
     tuned = answer.Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})

@@ -60,3 +60,16 @@ def test_many_protocols_fit_the_page():
 def test_the_gain_kept_is_a_whole_percentage(kept, text):
     row = next(line for line in repr(study([tuned(kept=kept)])).splitlines() if "swift" in line)
     assert row.endswith(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Interval(1.0, 0.1, is_lower_bound=True), Interval(1.0, 0.1, missing=1), Interval.of([])],
+)
+def test_no_best_without_a_complete_value(value):
+    text = repr(study([tuned(value=value)]))
+    assert "No protocol has a complete value on these seeds: increase" in text
+    assert "Best:" not in text
+    text = repr(study([tuned(value=value)], constraints=("drops <= 0",)))
+    assert "No protocol that meets the constraints has a complete value on these" in text
+    assert "Best: swift" in repr(study([tuned(), tuned("sird", value)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -244,6 +244,12 @@ class Study:
         best = self.best
         if not best.meets_constraints:
             notes.append("No protocol meets the constraints on these seeds.")
+        elif not best.answer.is_complete:
+            which = " that meets the constraints" if self.constraints else ""
+            notes.append(
+                f"No protocol{which} has a complete value on these seeds: increase duration or "
+                "drain, so that messages finish."
+            )
         elif best.is_improved:
             notes.append(f"Best: {best.protocol} with {listed(best.values)}.")
         else:
@@ -611,29 +617,36 @@ def _ordered(found: Sequence[Tuned], goal: Objective) -> list[Tuned]:
     return sorted(found, key=order)
 
 
-def _warnings(bench: Bench, one: Tuned) -> list[str]:
-    """Return the warnings of the recommended parameters."""
-    own = list(planned(bench, one.protocol, one.recommended).warnings)
+def _doubts(one: Tuned) -> Iterator[str]:
+    """Yield what makes the answer of a protocol doubtful."""
     if one.answer.is_lower_bound:
-        own.append(
-            f"{one.protocol}: messages are unfinished on the reported seeds, also with the "
-            "recommended parameters: its value is only a lower bound"
+        yield (
+            "messages are unfinished on the reported seeds, also with the recommended parameters: "
+            "the value is only a lower bound"
         )
     elif one.tuned.is_lower_bound:
-        own.append(
-            f"{one.protocol}: the chosen parameters leave messages unfinished on the reported "
-            "seeds: its defaults are recommended"
+        yield (
+            "the chosen parameters leave messages unfinished on the reported seeds: the defaults "
+            "are recommended"
         )
     if math.isnan(one.answer.mean):
-        own.append(
-            f"{one.protocol}: all of its runs failed on the reported seeds: no value is known"
-        )
+        yield "all runs failed on the reported seeds: no value is known"
     elif len(set(one.by_seed[0])) == 1:
-        own.append(
-            f"{one.protocol}: every seed gives the same values, so nothing shows whether the gain "
-            "holds for other traffic"
+        yield (
+            "every seed gives the same values, so nothing shows whether the gain holds for other "
+            "traffic"
         )
-    return own
+
+
+def _warnings(bench: Bench, found: Sequence[Tuned]) -> list[str]:
+    """Return the warnings of the recommended parameters, and doubts, each with its protocols."""
+    plans = (planned(bench, one.protocol, one.recommended) for one in found)
+    own = dict.fromkeys(text for plan in plans for text in plan.warnings)
+    names: dict[str, list[str]] = {}
+    for one in found:
+        for text in _doubts(one):
+            names.setdefault(text, []).append(one.protocol)
+    return [*own, *(f"{', '.join(names[text])}: {text}" for text in names)]
 
 
 def answered(
@@ -674,5 +687,5 @@ def answered(
         candidates=tuple(everything),
         axes={one.protocol: tuple(one.axes) for one in searches},
         over={key: [str(one) for one in values] for key, values in bench.over.items()},
-        warnings=tuple(text for one in found for text in _warnings(bench, one)),
+        warnings=tuple(_warnings(bench, found)),
     )
