@@ -6,8 +6,8 @@ import warnings
 import pytest
 
 import tidegate
-from tidegate._tune.answer import Interval, Study, Tuned
-from tidegate._tune.search import Candidate
+from tidegate._tune.answer import FrontPoint, Interval, Study, Tuned
+from tidegate._tune.search import LOWER_BOUND, Candidate
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -73,3 +73,30 @@ def test_no_best_without_a_complete_value(value):
     text = repr(study([tuned(value=value)], constraints=("drops <= 0",)))
     assert "No protocol that meets the constraints has a complete value on these" in text
     assert "Best: swift" in repr(study([tuned(), tuned("sird", value)]))
+
+
+def points(axes):
+    """Return the coordinates of all points."""
+    return {tuple(map(float, at)) for line in axes.lines for at in line.get_xydata()}
+
+
+def test_the_page_marks_lower_bounds():
+    goals = ("min fct_p99", "min queue_max")
+    bound, value = Interval(7.0, 0.1, is_lower_bound=True), Interval(3.0, 0.1)
+    front = [
+        FrontPoint(f"front-{at}", "swift", at, {}, (1.0, 1.0), pair, holds=True)
+        for at, pair in enumerate([(value, value), (bound, value), (value, bound)], 1)
+    ]
+    tried = [
+        Candidate("swift", {}, {}, [5.0, 6.0], number=0),
+        Candidate("swift", {}, {}, [0.5, 0.6], number=1, state=LOWER_BOUND),
+    ]
+    found = [tuned(value=bound), tuned("sird", value)]
+    of = study(found, objectives=goals, front=tuple(front), candidates=tuple(tried))
+    compared, progress, pareto = (one.axes[0] for one in drawn(of))
+    assert [it.get_text() for it in compared.texts] == ["≥", "≥"]
+    assert {round(it.xy[0]) for it in compared.texts} == {0}
+    assert [it.get_text() for it in pareto.texts] == ["1", "2 ≥", "3 ≥"]
+    # Candidates that leave messages unfinished are not among the others.
+    assert points(progress) == {(0.0, 5.0)}
+    assert (5.0, 6.0) in points(pareto) and (0.5, 0.6) not in points(pareto)

@@ -437,7 +437,7 @@ def _curves(
         points = []
         for number, conditions in zip(numbers, results, strict=True):
             found = by_seed(goal.of, conditions)
-            if found is not None:
+            if found is not None and not is_open(goal, conditions):
                 points.append((number, statistics.fmean(found)))
         curves[axis.name] = points
     return curves

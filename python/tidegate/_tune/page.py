@@ -27,6 +27,8 @@ figure svg { width: 100%; min-width: 40rem; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .2rem .8rem .2rem 0; text-align: left; }
 """
 
+_LOWER_BOUND = "≥ marks lower bounds, as messages are unfinished."
+
 FEW = 6
 """Protocols whose names fit beside each other, and within a plot."""
 
@@ -56,6 +58,11 @@ def _legend(axes: Axes) -> None:
     figure = axes.figure.figure
     figure.set_figheight(figure.get_figheight() + 0.2 * math.ceil(len(labels) / 4))
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
+
+
+def _note(axes: Axes, text: str, x: float, y: float) -> None:
+    """Write a text beside a point."""
+    axes.annotate(text, (x, y), xytext=(4, 4), textcoords="offset points")
 
 
 def _figure(draw: Callable[[Axes], None], caption: str) -> str:
@@ -105,6 +112,8 @@ def page(study: Study) -> str:
                     markerfacecolor=face,
                     capsize=3,
                 )
+                if value.is_lower_bound:
+                    _note(axes, "≥", i + offset, value.mean)
         names = [looks[one.protocol].title for one in study.protocols]
         crowded = len(names) > FEW
         axes.set_xticks(range(len(names)), names, rotation=90 if crowded else 0)
@@ -117,9 +126,10 @@ def page(study: Study) -> str:
         _figure(
             compared,
             f"{goal}: defaults (hollow) and tuned parameters (solid), means over "
-            f"{len(study.report_seeds)} seeds that the search did not use, with 95 % intervals.",
+            f"{len(study.report_seeds)} seeds that the search did not use, with 95 % intervals. "
+            f"{_LOWER_BOUND}",
         ),
-        _figure(progress, "All candidates of the search, in their order."),
+        _figure(progress, "Candidates of the search with complete values, in their order."),
     ]
     if study.front:
         parts.append(
@@ -128,7 +138,7 @@ def page(study: Study) -> str:
                 f"Large, with 95 % intervals: candidates of the Pareto front on "
                 f"{len(study.report_seeds)} seeds that the search did not use; hollow if another "
                 "of them is better there or a constraint is violated; numbered as in the table. "
-                "Small: candidates on the seeds of the search.",
+                f"{_LOWER_BOUND} Small: candidates on the seeds of the search.",
             )
         )
     if any(_multiples(one, study) for one in study.protocols):
@@ -181,12 +191,8 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
                 markerfacecolor=color if one.holds else "white",
                 capsize=3,
             )
-            axes.annotate(
-                one.name.removeprefix("front-"),
-                (first.mean, second.mean),
-                xytext=(4, 4),
-                textcoords="offset points",
-            )
+            bound = " ≥" if first.is_lower_bound or second.is_lower_bound else ""
+            _note(axes, one.name.removeprefix("front-") + bound, first.mean, second.mean)
     axes.set_xlabel(study.objectives[0])
     axes.set_ylabel(study.objectives[1])
     _legend(axes)
