@@ -1,5 +1,7 @@
 """Options of a search, and why it refuses them or skips a protocol."""
 
+import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -104,13 +106,22 @@ def test_a_candidate_names_its_parameter():
     assert "--vary" not in str(why.value)
 
 
-def test_a_protocol_that_a_condition_excludes_is_skipped():
+@pytest.mark.parametrize("is_file", [False, True])
+def test_protocols_that_a_condition_excludes(tmp_path, is_file):
     # The headroom of PFC needs a larger buffer.
-    bench = Bench(SCENARIO, [], {"switch.buffer": ["500KB", "20KB"]}, 1, False, None, False)
+    given = {**SCENARIO, "switch": {"latency": "500ns"}}
+    path = tmp_path / "mine.toml"
+    path.write_text(tidegate._native.toml_document(json.dumps(given)))
+    over = {"switch.buffer": ["500KB", "20KB"], "drain": ["1ms"]}
+    bench = Bench(path if is_file else given, [], over, 1, False, None, False)
     found, refused = run._supported(bench, ["dcqcn", "swift"])
     assert found == ["swift"]
     (text,) = refused
-    assert text.startswith('skipped dcqcn: --over switch.buffer="20KB": ') and "PFC" in text
+    where = "switch.buffer=20KB, drain=1ms: .*switch.pfc"
+    assert re.match(f"skipped dcqcn: --over {where}: ", text), text
+    # A candidate that every condition refuses names none.
+    with pytest.raises(tidegate.ScenarioError, match=r"^transport.params.beta=70.0: "):
+        bench.check("swift", {"beta": 70.0})
     wrong = Bench(SCENARIO, [], {"switch.bufer": ["20KB"]}, 1, False, None, False)
     with pytest.raises(tidegate.ScenarioError, match=r'^--over switch.bufer="20KB": .*unknown key'):
         run._supported(wrong, ["retcp", "dcqcn", "swift"])

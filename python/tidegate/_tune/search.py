@@ -7,7 +7,7 @@ import math
 import statistics
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as File
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,22 @@ class Bench:
 
         It names parameters and the option of conditions, instead of the option of a sweep.
         """
-        vary, fixed = self._varied(protocol, [values])
+        conditions = list(itertools.product(*self.over.values()))
+        refused = [
+            (one, why) for one in conditions if (why := self._refused(protocol, values, one))
+        ]
+        if refused:
+            condition, why = refused[0]
+            # Otherwise, every condition refuses the candidate.
+            is_over = len(refused) < len(conditions) and "--over" not in why
+            raise ScenarioError(f"{_under(self.over, condition)}{why}" if is_over else why)
+
+    def _refused(
+        self, protocol: str, values: Mapping[str, Any], condition: Sequence[Any]
+    ) -> str | None:
+        """Return why a candidate is no valid scenario under a condition; `None` if it is valid."""
+        over = {key: [one] for key, one in zip(self.over, condition, strict=True)}
+        vary, fixed = replace(self, over=over)._varied(protocol, [values])
         try:
             _native.missing_runs(
                 _request(self.given, vary, (True, None, 1), fixed, 1), ((None, None), None)
@@ -110,7 +125,8 @@ class Bench:
             for name in values:
                 key = f"transport.params.{name}="
                 text = text.replace(f"--vary {key}", key)
-            raise ScenarioError(text.replace("--vary", "--over")) from None
+            return text.replace("--vary", "--over")
+        return None
 
     def _varied(
         self, protocol: str, candidates: Sequence[Mapping[str, Any]]
@@ -154,6 +170,12 @@ class Bench:
         return [list(points[i : i + size]) for i in range(0, len(points), size)]
 
 
+def _under(over: Mapping[str, Sequence[Any]], condition: Sequence[Any]) -> str:
+    """Return the text that begins errors of a condition."""
+    named = (f"{key}={value}" for key, value in zip(over, condition, strict=True))
+    return f"--over {', '.join(named)}: " if over else ""
+
+
 def each_seed(of: Quantity, conditions: Sequence[Sequence[Metric]]) -> list[float | None]:
     """Return a quantity for each seed, as the mean over conditions; `None` where a run lacks it."""
     found = [of.among(metrics) for metrics in conditions]
@@ -182,8 +204,7 @@ def lacking(
         if by_seed(of, conditions) is not None:
             continue
         for values, metrics in zip(itertools.product(*over.values()), conditions, strict=True):
-            named = (f"{key}={value}" for key, value in zip(over, values, strict=True))
-            under = f"--over {', '.join(named)}: " if over else ""
+            under = _under(over, values)
             found = each_seed(of, [metrics])
             if not found:
                 return under + of.explained(metrics)
