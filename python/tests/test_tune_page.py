@@ -100,3 +100,13 @@ def test_the_page_marks_lower_bounds():
     # Candidates that leave messages unfinished are not among the others.
     assert points(progress) == {(0.0, 5.0)}
     assert (5.0, 6.0) in points(pareto) and (0.5, 0.6) not in points(pareto)
+
+
+def test_a_note_of_several_protocols_is_one_line():
+    pair = [tuned(), tuned("sird")]
+    tried = [
+        Candidate(one.protocol, {}, {}, [1.0], state=LOWER_BOUND, why="unfinished") for one in pair
+    ]
+    text = repr(study(pair, candidates=tuple(tried)))
+    assert "\nswift, sird: of 1 candidates, 1 have only a lower bound and 0 failed; " in text
+    assert text.count("unfinished") == 1

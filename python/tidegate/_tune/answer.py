@@ -229,18 +229,8 @@ class Study:
         if fixed:
             notes.append(f"Only with defaults, without parameters to search: {', '.join(fixed)}.")
         notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
-        for one in self.protocols:
-            own = [it for it in self.candidates if it.protocol == one.protocol]
-            reasons = [it.why for it in own if it.why]
-            if reasons:
-                bounds = sum(it.state == LOWER_BOUND for it in own)
-                notes.append(
-                    f"{one.protocol}: of {len(own)} candidates, {bounds} have only a lower bound "
-                    f"and {len(reasons) - bounds} failed; the first reason: {reasons[0]}."
-                )
-            complete = [it.objectives[0] for it in own if it.state == "complete"]
-            if len(complete) > 1 and len(set(complete)) == 1:
-                notes.append(f"{one.protocol}: no parameter changed the objective.")
+        pairs = ((one.protocol, text) for one in self.protocols for text in self._remarks(one))
+        notes.extend(_shared(pairs))
         best = self.best
         if not best.meets_constraints:
             notes.append("No protocol meets the constraints on these seeds.")
@@ -260,6 +250,20 @@ class Study:
             notes.extend(["", *self._front_lines()])
         return "\n".join([*lines, "", *notes])
 
+    def _remarks(self, one: Tuned) -> Iterator[str]:
+        """Yield what the candidates of a protocol show."""
+        own = [it for it in self.candidates if it.protocol == one.protocol]
+        reasons = [it.why for it in own if it.why]
+        if reasons:
+            bounds = sum(it.state == LOWER_BOUND for it in own)
+            yield (
+                f"of {len(own)} candidates, {bounds} have only a lower bound and "
+                f"{len(reasons) - bounds} failed; the first reason: {reasons[0]}."
+            )
+        complete = [it.objectives[0] for it in own if it.state == "complete"]
+        if len(complete) > 1 and len(set(complete)) == 1:
+            yield "no parameter changed the objective."
+
     def _front_lines(self) -> list[str]:
         """Return the table of the Pareto front."""
         rows = [("front", "protocol", *self.objectives, "seeds", "parameters")]
@@ -274,6 +278,14 @@ class Study:
             parameters = listed(one.values) if one.number else "defaults"
             rows.append((name, one.protocol, *values, seeds, parameters))
         return _aligned(rows)
+
+
+def _shared(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Return each text once, with the protocols that it is about."""
+    names: dict[str, list[str]] = {}
+    for name, text in notes:
+        names.setdefault(text, []).append(name)
+    return [f"{', '.join(own)}: {text}" for text, own in names.items()]
 
 
 def listed(values: Mapping[str, int | float | str]) -> str:
@@ -642,11 +654,7 @@ def _warnings(bench: Bench, found: Sequence[Tuned]) -> list[str]:
     """Return the warnings of the recommended parameters, and doubts, each with its protocols."""
     plans = (planned(bench, one.protocol, one.recommended) for one in found)
     own = dict.fromkeys(text for plan in plans for text in plan.warnings)
-    names: dict[str, list[str]] = {}
-    for one in found:
-        for text in _doubts(one):
-            names.setdefault(text, []).append(one.protocol)
-    return [*own, *(f"{', '.join(names[text])}: {text}" for text in names)]
+    return [*own, *_shared((one.protocol, text) for one in found for text in _doubts(one))]
 
 
 def answered(
