@@ -153,3 +153,26 @@ def test_types_are_checked(option, wrong):
         tune(**options)
     (found,) = value.values() if isinstance(value, dict) else [value]
     assert repr(found) in str(why.value)
+
+
+def test_searches_alternate_by_batches(tmp_path, monkeypatch):
+    check, tried = Bench.check, []
+
+    def checked(bench, protocol, *given):
+        tried.append(protocol)
+        if len(tried) == 5:
+            raise tidegate.ScenarioError("invalid")
+        if len(tried) == 6:
+            raise KeyboardInterrupt
+        return check(bench, protocol, *given)
+
+    monkeypatch.setattr(Bench, "check", checked)
+    options = {"params": ["swift.base_target", "poseidon.p"], "budget": 12, "threads": 2}
+    folders = {"out": tmp_path / "out", "cache": tmp_path / "cache"}
+    pair = "swift,poseidon"
+    with pytest.raises(KeyboardInterrupt):
+        tune(protocols=pair, **options, **folders)
+    assert tried == ["swift"] * 2 + ["poseidon"] * 2 + ["swift"] * 2
+    # The interrupted batch comes first, although one of its candidates has ended.
+    tune(protocols=pair, **options, **folders)
+    assert tried[6:] == ["swift", *["poseidon"] * 2, *["swift"] * 2, *["poseidon"] * 2]

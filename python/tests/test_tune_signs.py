@@ -99,45 +99,21 @@ def test_worse_is_positive(text, behind):
     assert answer._behind(second, first, goals.objective(text)).mean == behind
 
 
-def searched(text, *, kept=None, protocol="swift", names=("a", "b")):
-    axes = [space.Axis(name, 0.0, 1.0, 0.5, "", whole=False) for name in names]
-    wanted = [goals.objective(one) for one in text]
-    kept = storage(None) if kept is None else kept
-    return Search(None, protocol, axes, (wanted, []), [1], [], kept, 1)
-
-
 @pytest.mark.parametrize(("text", "first"), [("max drops", "a"), ("min drops", "b")])
 def test_importance_is_about_the_better_values(text, first):
     # High values depend on `a` alone, low ones on `b` alone.
-    search = searched([text, "min goodput"])
+    axes = [space.Axis(name, 0.0, 1.0, 0.5, "", whole=False) for name in "ab"]
+    wanted = [goals.objective(one) for one in (text, "min goodput")]
+    search = Search(None, "swift", axes, (wanted, []), [1], [], storage(None), 1)
+    ranges = {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in "ab"}
     random = np.random.default_rng(1)
     for _ in range(200):
         a, b = random.random(2)
         value = a if a > 0.8 else -b if b > 0.8 else 0.0
         search.study.add_trial(
             optuna.create_trial(
-                params={"a": a, "b": b}, distributions=ranges(), values=[value, random.random()]
+                params={"a": a, "b": b}, distributions=ranges, values=[value, random.random()]
             )
         )
     importance = search.importance()
     assert max(importance, key=importance.get) == first
-
-
-def test_an_interrupted_batch_comes_first():
-    kept = storage(None)
-    begun = searched(["min drops"], kept=kept)
-    for value in (1.0, 2.0):
-        trial = begun.study.ask(ranges())
-        begun.study.tell(trial, value)
-    begun.study.ask(ranges())
-    again = searched(["min drops"], kept=kept)
-    fresh = searched(["min drops"], kept=kept, protocol="sird")
-    assert again.done > fresh.done and again.order < fresh.order
-    # Otherwise, the search with the fewest trials is the next one.
-    other = searched(["min drops"], kept=kept, protocol="dctcp")
-    other.study.tell(other.study.ask(ranges()), 1.0)
-    assert fresh.order < other.order
-
-
-def ranges():
-    return {name: optuna.distributions.FloatDistribution(0.0, 1.0) for name in "ab"}
