@@ -104,6 +104,16 @@ fn options_select_the_part_and_the_link() {
     assert!(read(&days, &seconds).unwrap_err().contains("--window 0s..60s"));
 }
 
+/// The first of two columns with one meaning is read, with a warning.
+#[test]
+fn columns_that_are_not_read_are_warned_of() {
+    let lines = "start_us,src,dst,bytes,size\n0,a,b,1000,1\n9,b,a,2000,1\n";
+    let workload = read(lines, &WorkloadOptions::default()).unwrap();
+    let warning = "column \"bytes\" is read, and \"size\", which has the same meaning, is not";
+    assert!(workload.warnings[0].starts_with(warning), "{:?}", workload.warnings);
+    assert_eq!(workload.trace.flows[0].bytes, 1000);
+}
+
 #[test]
 fn other_files_are_refused() {
     let usual = WorkloadOptions::default();

@@ -1,29 +1,33 @@
 //! The event loop of one partition. A partition is a part of the fabric, or all of it.
 //!
-//! A packet costs one event per hop: when it lands, the event loop commits its next port up to now,
-//! and the packet either starts its transmission or joins the queue. At equal times departures
-//! precede arrivals, because a port is first committed up to and including now.
+//! A packet normally costs one event per hop. When it lands at a switch, its next port is committed
+//! up to now, and the packet starts its transmission, joins the queue or is refused; at a host, it
+//! is delivered. At equal times departures precede arrivals, because a port is first committed up
+//! to and including now.
 //!
-//! Events are handled in node batches, so a node can be ahead of another by less than the shortest
-//! delay of the links that lead to it (`events.rs`). The events of one node keep their order.
-//! Samples, faults and the end of a run interval find all nodes at the same time; the generator
-//! finds all hosts at the same time, but switches may be ahead.
+//! Events are handled in node batches (of one event where nodes are not independent: `build.rs`),
+//! so a node can be ahead of another by less than the shortest delay of the links that lead to the
+//! first (`events.rs`). The events of one node keep their order. Samples, faults and the end of the
+//! simulated time of a call find all nodes at the same time; if a limit of work ends the call
+//! earlier, one node may be ahead. The generator finds all hosts at the same time, but switches may
+//! be ahead.
 //!
 //! # States
 //!
-//! A partition is composed of states. Each of the seven below has a file of its own and private
-//! fields; only [`links`] shares its ports, packets, clock and probe. The methods of a state name
-//! the other states that they need, so their signatures show what they can touch:
+//! A partition is composed of nine states. Flows and the injector of faults are defined elsewhere.
+//! Each of the seven below has a file of its own and private fields; only [`links`] shares its
+//! ports, packets, clock and probe. The methods of a state name the other states that they need, so
+//! their signatures show what they can touch:
 //!
 //! ```text
-//! data    links         ports, packets, rates, the clock, the probe        ◄── all others
+//! data    links         ports, packets, rates, the clock, the probe        ◄── all but effects
 //!         switching     buffers, queues with schedulers, ECN, PFC, routes  links
 //!         uplinks       hosts: their transports and uplinks                links, flows
 //!         generator     submissions to come                                links' clock, flows
 //!         link_effects  what changes, delays or drops packets at the end of a link
 //!         boundary      own ports, links to other partitions               links
 //!         measures      baselines of the measured window                   links, switching
-//! flow    land ─► link effects, if any ─► switching.arrive ─► links.launch
+//! path    land ─► link effects, if any ─► switching.arrive ─► links.launch
 //!                                    └──► uplinks.deliver  ─► links.launch
 //!         link is empty ─► switching.commit_port or uplinks.send_due, for its sender
 //! cost    one event, one port, one frame a packet-hop; a state that a run does not use costs at
@@ -180,9 +184,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// The link of a port has become empty: its sender, a host or switch, starts what is due.
     ///
     /// The sender may be behind this node. So it is committed only up to the start of the batch,
-    /// which all nodes have reached. Its port is free at that time: a transmission in progress
-    /// would land after this batch, because the delay of the link exceeds the length of the batch,
-    /// and the link would not be empty. For the same reason, later starts land after this batch.
+    /// which all nodes have reached. Unless paused, the port does not transmit at that start: such
+    /// a packet would land after the batch, because the delay of the link exceeds the length of the
+    /// batch, so the link would not be empty. Packets that start later land after the batch, too,
+    /// so they can be committed later.
     #[inline(always)]
     fn refill(&mut self, index: u32, sender: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;
