@@ -117,8 +117,7 @@ impl<N: Naming> Uplinks<N> {
     /// Starts every transmission of a host that is due by now, at its true time: queued replies
     /// first, then packets of its transports. Returns `false` without a poll if the uplink is busy,
     /// down or paused, or if nothing is due. While a class is paused,
-    /// [`send_though_paused`](Self::send_though_paused) sends what may leave: no data of windowed
-    /// transports.
+    /// [`send_though_paused`](Self::send_though_paused) sends what may leave, which is no data.
     #[inline]
     pub(super) fn send_due<P: Probe>(
         &mut self,
@@ -306,8 +305,9 @@ struct FeedbackSink<'a, P> {
     flows: &'a mut Flows,
     probe: &'a mut P,
     /// Time at which the current packet arrived at the end of its link, before injected delays and
-    /// host software; the present at a deadline. Decides which of its bytes count at the start of
-    /// the measured window; at the end, the time of delivery decides.
+    /// host software; the present at a deadline. At the start of the measured window, a packet
+    /// counts with the bytes that the slowest link has carried from there until this time; at the
+    /// end, it counts if it is delivered by then.
     landed: Time,
 }
 
