@@ -177,7 +177,7 @@ fn random_waits_fill_a_link_with_single_packets() {
 
 /// Two flows whose packets repeat one order keep unequal rates.
 #[test]
-fn random_waits_break_a_repeated_order() {
+fn random_waits_reach_a_more_equal_order() {
     let slowest = |jitter| {
         let shares = [100, 370, 1_370, 13_370].map(|later_ns| {
             let (_, goodputs) = pairs(2, jitter, later_ns);

@@ -42,9 +42,10 @@
 //! hosts has random numbers of its own, which depend on the seed of the run.
 //!
 //! The receiver measures `θ` with one credit at a time: until only the bytes of later credits are
-//! outstanding. A retransmission ends the measurement without a result. `θ` includes the queue of
-//! the receiver's own downlink, which `D` does not: with `τ + D` instead, a flow that waits there,
-//! too, appears faster than it is and gets less than its share.
+//! outstanding. A retransmission, the end of a message of unknown size, and a sender that does not
+//! respond end the measurement without a result. `θ` includes the queue of the receiver's own
+//! downlink, which `D` does not: with `τ + D` instead, a flow that waits there, too, appears faster
+//! than it is and gets less than its share.
 //!
 //! Unscheduled packets overtake others, so their delays are not those of a queue, and do not count.
 //!
@@ -77,7 +78,7 @@
 //! * `signal = "power"`: `(D + τ)(1 + D') − τ` replaces `D`, smoothed over the base RTT `τ`:
 //!   PowerTCP's normalised power, as a delay. This is the delay in one round trip if its growth
 //!   continues.
-//! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · s`, and decreases
+//! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · min(s, b)`, and decreases
 //!   multiply by `U` at most once a round trip.
 //! * `rounding = "nearest"`: the outstanding credit is the nearest number of packets, and at least
 //!   one. Unless the equilibrium is a whole number of packets, pairs alternate between two numbers,

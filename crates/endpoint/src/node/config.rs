@@ -66,7 +66,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// Which bytes of a datagram count on links.
     pub sizes: Sizes,
-    /// Seed of the transport's random numbers; `None`: drawn from the node's entropy.
+    /// Seed of the transport's random numbers, different for each node; `None`: drawn from the
+    /// node's entropy.
     pub seed: Option<u64>,
 }
 

@@ -191,7 +191,8 @@ impl Uplink {
     }
 
     /// Returns the time to which the uplink's event must be moved; `None` if it is early enough.
-    /// With `lazy` polls, send times have no event while packets are on the link.
+    /// With `lazy` polls, send times have no event while packets are on the link, unless a class is
+    /// paused.
     #[inline(always)]
     pub(crate) fn set_event(
         &mut self,
@@ -210,11 +211,11 @@ impl Uplink {
         Some(self.event_at)
     }
 
-    /// Time of the event if the earliest deadline has passed. If no class is paused and the uplink
-    /// transmits, or its link is down, the deadline is a send time, which is polled when the uplink
-    /// is free; if the timers of `now` have been handled, it cannot be served now either. The event
-    /// is then set for the next deadline of any transport. Otherwise a timer may be due that an
-    /// earlier send time has hidden, so the event is set for `now`.
+    /// Time of the event if the earliest deadline is not after `now`. If no class is paused and the
+    /// uplink transmits or its link is down, a send time waits until the uplink is free, and a
+    /// timer that is due still has its event. If the timers of `now` have been handled, no more can
+    /// be done now. In both cases the event is set for the next deadline of any transport.
+    /// Otherwise an earlier send time may hide a timer that is due, so the event is set for `now`.
     #[inline(never)]
     fn overdue(&self, now: Time, port: &Port, transports: &impl Deadlines) -> Time {
         let is_paused = port.free_at == Time::NEVER && self.is_paused();

@@ -112,8 +112,8 @@ impl Delays {
         }
     }
 
-    /// Ends the measurement without a result: the sender does not respond, or a lost packet has
-    /// been retransmitted (Karn's rule).
+    /// Ends the measurement without a result: the sender does not respond, a lost packet has been
+    /// retransmitted (Karn's rule), or credit has been cancelled with the end of its message.
     pub(super) fn cancel(&mut self) {
         self.probe = None;
     }
