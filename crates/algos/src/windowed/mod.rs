@@ -2,8 +2,9 @@
 //! the flows of a host.
 //!
 //! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never
-//!   changes size. Messages follow each other on it; [`ConnectionPolicy`] selects the connection of
-//!   a message. There is no handshake.
+//!   changes size. Messages follow each other on it;
+//!   [`ConnectionPolicy`](tidegate_core::ConnectionPolicy) selects the connection of a message.
+//!   There is no handshake.
 //! * Every data packet is acknowledged immediately, by number, with a cumulative number and a
 //!   bitmap; with `ack_every` above one, an acknowledgement covers several packets in order that
 //!   have the same mark, and echoes the last.
