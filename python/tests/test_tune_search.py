@@ -130,6 +130,49 @@ def test_half_a_batch_has_passed_its_rungs(monkeypatch):
     assert bench.calls == [(4, (1,)), (4, (1, 2)), (2, (1, 2))]
 
 
+@pytest.mark.parametrize(("width", "share"), [(1, 30), (2, 30), (8, 30), (2, 18)])
+def test_another_width_continues_a_search(monkeypatch, width, share):
+    # Trials end out of order: invalid ones at once, and others at a rung.
+    metrics = {"fct_mean": lambda one, seed: abs(one["x"] - 20) + one["y"] + seed}
+    measured, left = Fake.measured, [0]
+
+    def interrupted(*given, **more):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return measured(*given, **more)
+
+    monkeypatch.setattr(Fake, "measured", interrupted)
+    is_out_of_order = []
+    for ends_in in range(1, 12):
+        left[0] = ends_in
+        bench = Fake(metrics, lambda one: one["y"] > 50)
+        search, kept = searched(bench, ["min fct_mean"])
+        with pytest.raises(KeyboardInterrupt):
+            completed(search, 30)
+        ended = [one.state.is_finished() for one in search._begun()]
+        is_out_of_order.append(sorted(ended, reverse=True) != ended)
+        again, _ = searched(bench, ["min fct_mean"], kept=kept)
+        for _ in range(share):
+            if again.done < share:
+                again.batch(width, share)
+        assert again.done >= share
+        assert all(one.state.is_finished() for one in again._begun()[:share])
+    assert any(is_out_of_order)
+
+
+@pytest.mark.parametrize(("before", "width", "share"), [(12, 8, 16), (14, 4, 16)])
+def test_new_candidates_of_a_batch_pass_the_rungs(before, width, share):
+    # The batch begins among complete candidates: of another width, or of a smaller budget.
+    bench = Fake({"fct_mean": lambda one, seed: 1.0})
+    search, _ = searched(bench, ["min fct_mean"])
+    completed(search, before)
+    bench.calls.clear()
+    completed(search, share, width)
+    new = share - before
+    assert bench.calls == [(new, (1,)), (new, (1, 2))]
+
+
 @pytest.mark.parametrize("objectives", [["min fct_mean"], ["min fct_mean", "max goodput"]])
 @pytest.mark.parametrize("wrong", ["invalid", "unfinished"])
 def test_the_search_leaves_a_region_without_values(objectives, wrong):

@@ -33,6 +33,9 @@ PRUNED_FROM = 10
 LOWER_BOUND = "lower bound"
 """State of candidates that leave messages unfinished: they rank behind all complete ones."""
 
+_PASSED = "passed"
+"""Attribute of trials that have passed all rungs, and run in full."""
+
 
 @dataclass(frozen=True)
 class Rung:
@@ -352,8 +355,9 @@ class Search:
 
     @property
     def done(self) -> int:
-        """Number of trials that have ended."""
-        return len(self._trials())
+        """Position of the first trial that has not ended; those after it may have."""
+        states = [one.state for one in self._begun()]
+        return next((i for i, one in enumerate(states) if not one.is_finished()), len(states))
 
     def batch(self, width: int, share: int) -> None:
         """Try the next `width` candidates of `share`, or those that an interruption left of them.
@@ -362,7 +366,6 @@ class Search:
         results, with and without an interruption.
         """
         start = self.done // width * width
-        begun = self._begun()[start : start + width]
         asked: list[tuple[Trial, dict[str, Any]]] = []
         for number in range(start, min(start + width, share)):
             trial = self._trial(number)
@@ -377,10 +380,15 @@ class Search:
                 self._reject(trial, str(why))
                 continue
             asked.append((trial, values))
-        # If a candidate of the batch has run in full, the others have passed all rungs.
-        for rung in () if any("constraints" in one.user_attrs for one in begun) else self._rungs():
-            if asked:
-                asked = self._promising(asked, rung)
+        # Results of the batch change the median: no candidate passes a rung after them.
+        passed = [one for one in asked if _PASSED in one[0].user_attrs]
+        others = [one for one in asked if _PASSED not in one[0].user_attrs]
+        for rung in self._rungs():
+            if others:
+                others = self._promising(others, rung)
+        for trial, _ in others:
+            trial.set_user_attr(_PASSED, True)
+        asked = [*passed, *others]
         if not asked:
             return
         results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
