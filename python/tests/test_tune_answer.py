@@ -56,7 +56,9 @@ def test_answers_are_of_what_is_recommended():
     assert [one.meets_constraints for one in checked] == [True, True, True]
     assert [one.answer.mean for one in checked] == [10.5, 12.5, 9.5]
     assert not goal.maximise
-    assert answer._best([bound], [(math.nan,), (5.0,), (4.0,)]) == (5.0,)
+    values = [((math.nan,), True), ((5.0,), True), ((4.0,), True), ((9.0,), False)]
+    assert answer._best([bound], values) == (5.0,)
+    assert answer._best([bound], values[-1:]) == (9.0,)
     assert not Interval.of([-1.0, -1.0]).excludes_zero
     assert answer._difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
 

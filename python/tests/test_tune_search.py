@@ -288,6 +288,46 @@ def test_the_best_values_bound_the_search():
     assert again.best == best
 
 
+def test_only_complete_candidates_set_the_best():
+    # The less a candidate finishes, the more goodput it has.
+    metrics = {"fct_mean": lambda one, seed: 9.0, "goodput": lambda one, seed: 100 - one["x"]}
+    bench = Fake(metrics, unfinished=lambda one: one["x"] < 4.0)
+    bound = "goodput >= 0.99 best"
+    search, kept = searched(bench, ["min fct_mean"], [bound])
+    found = completed(search, 24)
+    complete = [100 - one.values["x"] for one in found if one.state == "complete"]
+    assert {one.state for one in found} >= {"complete", "lower bound"}
+    assert search.best == {bound: max(complete)} and feasible(found)
+    again, _ = searched(bench, ["min fct_mean"], [bound], kept=kept)
+    again.remember()
+    assert again.best == search.best
+
+
+def test_only_complete_answers_set_the_best():
+    # Only on other seeds, the tuned parameters leave messages unfinished.
+    metrics = {
+        "fct_mean": lambda one, seed: one["x"] + seed % 10,
+        "goodput": lambda one, seed: 100 - one["x"],
+    }
+
+    class Late(Fake):
+        def measured(self, protocol, candidates, seeds, set=()):
+            is_other = min(seeds) >= answer.SELECTION_FROM
+            self.unfinished = lambda one: is_other and one["x"] < 8.0
+            return super().measured(protocol, candidates, seeds, set)
+
+    for wanted in (["min fct_mean"], ["max goodput", "min fct_mean"]):
+        found = study(Late(metrics), wanted, ["goodput >= 0.99 best"])
+        assert found.best.meets_constraints and found.best.recommended["x"] == 8.0
+
+
+def test_no_candidate_meets_the_constraints():
+    metrics = {"fct_mean": lambda one, seed: seed, "marks": lambda one, seed: abs(one["x"] - 8)}
+    found = study(Fake(metrics), ["min fct_mean"], ["marks <= 0"], budget=6)
+    assert found.best.meets_constraints and not found.best.is_improved
+    assert "with its defaults: no candidate met the constraints in the search." in repr(found)
+
+
 def test_candidates_end_early_by_complete_values():
     metrics = {"fct_mean": lambda one, seed: one["x"], "goodput": lambda one, seed: one["x"]}
     # No region that the sampler could avoid.

@@ -19,6 +19,7 @@ from tidegate._tune.search import (
     by_seed,
     each_seed,
     feasible,
+    is_known,
     is_open,
     planned,
 )
@@ -119,6 +120,11 @@ class Tuned:
     NaN without a value, and infinite if only a lower bound of a value with `<=` is known.
     """
     meets_constraints: bool = True
+    is_known: tuple[bool, bool] = (True, True)
+    """Whether all values are known, with the defaults and with the tuned parameters.
+
+    Others are not the best value of a constraint.
+    """
 
     def has_unknown(self, constraint: int) -> bool:
         """Whether a constraint is unknown for the defaults or the tuned parameters."""
@@ -191,6 +197,8 @@ class Study:
             is_open = any(it.state == LOWER_BOUND for it in own)
             remedy = ": increase duration or drain, so that messages finish" if is_open else ""
             return f"no candidate could be compared with them{remedy}"
+        if own and not any(it.number > 0 for it in feasible(own)):
+            return "no candidate met the constraints in the search"
         return "no candidate is shown to be better on these seeds"
 
     def __repr__(self) -> str:
@@ -341,6 +349,7 @@ class _Reported:
 
     objectives: tuple[Interval, ...]
     bounded: tuple[float, ...]
+    is_known: bool = True
 
     @property
     def is_missing(self) -> bool:
@@ -372,6 +381,7 @@ def _reported(
             found[protocol, one.number] = _Reported(
                 tuple(_interval(goal, conditions) for goal in goals[0]),
                 bounded_means(goals[1], conditions),
+                is_known(goals, conditions),
             )
     return found
 
@@ -462,6 +472,7 @@ class _Finalist:
     candidate: Candidate
     objective: float | None
     bounded: tuple[float, ...]
+    is_known: bool = True
 
 
 def _measured(
@@ -481,7 +492,8 @@ def _measured(
         values = by_seed(objectives[0].of, conditions)
         is_missing = values is None or is_open(objectives[0], conditions)
         mean = None if is_missing else statistics.fmean(values or [])
-        found.append(_Finalist(one, mean, bounded_means(constraints, conditions)))
+        bounded = bounded_means(constraints, conditions)
+        found.append(_Finalist(one, mean, bounded, is_known(goals, conditions)))
     return found
 
 
@@ -548,6 +560,7 @@ def _tuned(
         curves=curves,
         by_seed=(tuple(values[0]), tuple(values[-1])),
         bounded=(bounded[0], bounded[-1]),
+        is_known=(is_known(goals, results[0]), is_known(goals, results[-1])),
     )
 
 
@@ -572,16 +585,19 @@ def _behind(one: Tuned, best: Tuned, goal: Objective) -> Interval:
 
 
 def _best(
-    constraints: Sequence[Constraint], compared: Iterable[Sequence[float]]
+    constraints: Sequence[Constraint], compared: Iterable[tuple[Sequence[float], bool]]
 ) -> tuple[float, ...]:
     """Return the best value of each constraint's metric.
 
-    The compared values are of the same seeds: values under other traffic are not comparable.
+    The compared values are of the same seeds: values under other traffic are not comparable. With
+    each of them is whether all values of the candidate are known. Others count only if there are
+    none: a candidate that leaves messages unfinished may have more goodput for the others.
     """
-    columns = zip(*(one for one in compared if one), strict=True)
+    rows = list(compared)
+    known = [values for values, is_known in rows if is_known] or [values for values, _ in rows]
     best = []
-    for one, values in zip(constraints, columns, strict=False):
-        measured = [value for value in values if not math.isnan(value)]
+    for i, one in enumerate(constraints):
+        measured = [values[i] for values in known if not math.isnan(values[i])]
         first = max if one.at_least else min
         best.append(first(measured, default=math.nan))
     return tuple(best)
@@ -670,7 +686,7 @@ def answered(
     report = range(REPORT_FROM, REPORT_FROM + count)
     goal = goals[0][0]
     finalists = [_measured(bench, one, goals, selection) for one in searches]
-    best = _best(goals[1], (one.bounded for own in finalists for one in own))
+    best = _best(goals[1], ((one.bounded, one.is_known) for own in finalists for one in own))
     found = []
     for search, own in zip(searches, finalists, strict=True):
         pair = (own[0].candidate, _chosen(own, goals, best))
@@ -678,8 +694,8 @@ def answered(
     everything = [one for search in searches for one in search.candidates()]
     front = _pareto(feasible(everything), goals[0]) if len(goals[0]) > 1 else []
     reported = _reported(bench, front, goals, report)
-    compared = [*(of for one in found for of in one.bounded)]
-    compared += [one.bounded for one in reported.values()]
+    compared = [of for one in found for of in zip(one.bounded, one.is_known, strict=True)]
+    compared += [(one.bounded, one.is_known) for one in reported.values()]
     best = _best(goals[1], compared)
     found = _ordered(_checked(found, goals[1], best), goal)
     differences = {one.protocol: _behind(one, found[0], goal) for one in found[1:]}

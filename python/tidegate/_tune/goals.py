@@ -85,7 +85,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A bound on a quantity: a number, or a factor of the best value of any candidate."""
+    """A bound on a quantity: a number, or a factor of the best value of comparable candidates."""
 
     of: Quantity
     at_least: bool

@@ -227,6 +227,15 @@ def is_open(goal: Objective | Constraint, conditions: Sequence[Sequence[Metric]]
     return not is_large and any(one is not None and one.is_lower_bound for one in found)
 
 
+def is_known(
+    goals: tuple[Sequence[Objective], Sequence[Constraint]],
+    conditions: Sequence[Sequence[Metric]],
+) -> bool:
+    """Whether runs have all quantities, and none of them is only a lower bound."""
+    each: list[Objective | Constraint] = [*goals[0], *goals[1]]
+    return not any(by_seed(one.of, conditions) is None or is_open(one, conditions) for one in each)
+
+
 def bounded_means(
     constraints: Iterable[Constraint], conditions: Sequence[Sequence[Metric]]
 ) -> tuple[float, ...]:
@@ -335,9 +344,11 @@ class Search:
     def remember(self) -> None:
         """Take the best values of constraints from the trials of an interrupted search."""
         for trial in self._trials():
-            self._note(trial.user_attrs.get("constraints") or ())
+            if "why" not in trial.user_attrs:
+                self._note(trial.user_attrs.get("constraints") or ())
 
     def _note(self, measured: Sequence[float]) -> None:
+        """Note values of a candidate that has completed its messages."""
         for one, value in zip(self._constraints, measured, strict=False):
             best = self.best.get(str(one), value)
             self.best[str(one)] = max(best, value) if one.at_least else min(best, value)
@@ -487,7 +498,6 @@ class Search:
         measured = [by_seed(one.of, conditions) for one in self._objectives]
         values = [statistics.fmean(one) for one in measured if one is not None]
         bounded = bounded_means(self._constraints, conditions)
-        self._note(bounded)
         trial.set_user_attr("constraints", bounded)
         # Otherwise, the fewer messages a candidate completes, the better it would be.
         goal = next((one for one in goals if is_open(one, conditions)), None)
@@ -495,6 +505,7 @@ class Search:
             trial.set_user_attr("bounds", values)
             self._reject(trial, f"{goal.of}: a lower bound: messages are unfinished")
             return
+        self._note(bounded)
         trial.set_user_attr(self._first.name, measured[0][0] if measured[0] else None)
         self.study.tell(trial, values)
 
