@@ -56,6 +56,21 @@ def test_ranges_may_be_negative():
             axes(None, {"poseidon.q": given})
 
 
+def test_defaults_keep_all_their_digits(tmp_path):
+    named = {"protocols": "powertcp", "params": ["powertcp.beta"], "out": tmp_path / "out"}
+    given = {"transport.params.beta": "16704B"}
+    found = tune(set=given, cache=tmp_path / "cache", **named)
+    assert found.best.defaults == found.candidates[0].values == {"beta": "16704B"}
+    (path,) = (tmp_path / "out").glob("*.toml")
+    text = found.best.recommended["beta"]
+    assert f'beta = "{text}"' in path.read_text()
+    # Other values have four digits, and those of the catalog are as they are.
+    (axis,) = axes(["dcqcn.g"], {})
+    assert axis.text(1 / 256) == 1 / 256 and axis.text(1 / 250.1) == 0.003998
+    (axis,) = axes(["poseidon.p"], {})
+    assert axis.text(40.0) == "40us" and axis.text(40.0001) == "40us"
+
+
 @pytest.mark.parametrize("name", ["--range", "--params"])
 def test_unsearchable_parameters_are_explained(name):
     key = "homa.cutoffs"

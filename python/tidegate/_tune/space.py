@@ -40,6 +40,8 @@ class Axis:
     unit: str
     whole: bool
     choices: tuple[bool | str, ...] = ()
+    given: int | float | str | None = None
+    """The default as the scenario or the catalog has it; `None` if it is a word."""
 
     @property
     def is_log(self) -> bool:
@@ -47,9 +49,11 @@ class Axis:
         return self.low > 0 and self.high / self.low >= _DECADE
 
     def text(self, value: float) -> int | float | str:
-        """Return a value as in a scenario, with four significant digits."""
+        """Return a value as in a scenario: the default as given, others with four digits."""
         if self.choices:
             return self.choices[round(value)]
+        if value == self.default and self.given is not None:
+            return self.given
         if self.whole:
             return round(value)
         short = float(f"{value:.4g}")
@@ -132,7 +136,8 @@ def _axis(one: Parameter, given: tuple[Any, Any] | None, place: str) -> Axis | N
     is_whole = one.kind == "integer"
     if is_whole and math.isfinite(high):
         low, high = math.ceil(low), math.floor(high)
-    return Axis(one.name, low, high, default, unit, is_whole) if low < high else None
+    own = None if start is None else one.default
+    return Axis(one.name, low, high, default, unit, is_whole, given=own) if low < high else None
 
 
 def axes(
