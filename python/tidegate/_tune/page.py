@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from tidegate import _colors, plot
 from tidegate._facade import protocols as catalog
 from tidegate._tune.answer import Study, Tuned
-from tidegate._tune.search import LOWER_BOUND
+from tidegate._tune.search import Candidate
 from tidegate._tune.space import magnitude
 
 _STYLE = """
@@ -77,15 +77,20 @@ def _figure(draw: Callable[[Axes], None], caption: str) -> str:
     return f"<figure>{svg}<figcaption>{html.escape(caption)}</figcaption></figure>"
 
 
+def _complete(study: Study) -> list[Candidate]:
+    """Return the candidates that ran in full: others have a value of one seed, or a bound."""
+    return [one for one in study.candidates if one.state == "complete"]
+
+
 def page(study: Study) -> str:
     """Return the page as HTML."""
     looks = {one.name: one for one in catalog()}
     goal = study.objectives[0]
-    tried = [it for it in study.candidates if it.state != LOWER_BOUND]
+    tried = _complete(study)
 
     def progress(axes: Axes) -> None:
         for one in study.protocols:
-            own = [it for it in tried if it.protocol == one.protocol and it.objectives]
+            own = [it for it in tried if it.protocol == one.protocol]
             at = [it.number for it in own]
             axes.plot(
                 at,
@@ -138,7 +143,7 @@ def page(study: Study) -> str:
                 f"Large, with 95 % intervals: candidates of the Pareto front on "
                 f"{len(study.report_seeds)} seeds that the search did not use; hollow if another "
                 "of them is better there or a constraint is violated; numbered as in the table. "
-                f"{_LOWER_BOUND} Small: candidates on the seeds of the search.",
+                f"{_LOWER_BOUND} Small: candidates of the search with complete values.",
             )
         )
     if any(_multiples(one, study) for one in study.protocols):
@@ -161,7 +166,7 @@ def page(study: Study) -> str:
 
 
 def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
-    tried = [it for it in study.candidates if it.state != LOWER_BOUND]
+    tried = _complete(study)
     for name, look in looks.items():
         color = _colors.on_white(look.color)
         own = [it for it in tried if it.protocol == name and len(it.objectives) > 1]
