@@ -170,6 +170,16 @@ def test_types_are_checked(option, wrong):
     assert repr(found) in str(why.value)
 
 
+def test_numbers_may_be_those_of_numpy(tmp_path):
+    number = pytest.importorskip("numpy").int64
+    options = {name: number(2) for name in ("budget", "seeds", "short_runs", "final_seeds")}
+    options.update(search_seed=number(1), threads=number(1))
+    folders = {"out": tmp_path / "out", "cache": tmp_path / "cache"}
+    assert len(tune(**options, **folders).candidates) == 2
+    settings = json.loads((tmp_path / "out" / "search.json").read_text())
+    assert (settings["seeds"], settings["short_runs"], settings["search_seed"]) == (2, 2, 1)
+
+
 def test_searches_alternate_by_batches(tmp_path, monkeypatch):
     check, tried = Bench.check, []
 

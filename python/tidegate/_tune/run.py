@@ -213,15 +213,16 @@ def tune(
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
         raise UsageError(f"{missing}: found none, expected at least one")
-    whole("--budget", budget, 1, 1_000_000)
-    searched = list(range(1, whole("--seeds", seeds, 1, 1000) + 1))
+    budget = whole("--budget", budget, 1, 1_000_000)
+    seeds = whole("--seeds", seeds, 1, 1000)
+    searched = list(range(1, seeds + 1))
     if short_runs is not None:
-        whole("--short-runs", short_runs, 2, 1000)
+        short_runs = whole("--short-runs", short_runs, 2, 1000)
         if len(wanted) > 1:
             raise UsageError("--short-runs: needs a single objective")
-    whole("--final-seeds", final_seeds, 2, 1000)
-    whole("--search-seed", search_seed, 0, 2**32 - 1)
-    how(threads, out, force)
+    final_seeds = whole("--final-seeds", final_seeds, 2, 1000)
+    search_seed = whole("--search-seed", search_seed, 0, 2**32 - 1)
+    (threads, _), *_ = how(threads, out, force)
     selected = None if params is None else _listed("--params", params)
     ranged = _ranges(ranges)
     _check_names(names, selected or [], ranged)
