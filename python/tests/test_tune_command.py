@@ -102,7 +102,7 @@ def test_a_key_occurs_once(command, capsys, option, key, values):
         ([], False, False),
         ([files.JOURNAL], False, True),
         ([files.JOURNAL, files.SO_FAR], True, True),
-        # An earlier search, which --force has not replaced yet.
+        # The search has written its result, and is complete.
         ([files.JOURNAL, files.RESULT], False, False),
     ],
 )
@@ -111,11 +111,39 @@ def test_an_interrupt_names_what_continues(
 ):
     for name in names:
         (tmp_path / name).touch()
-    assert command(out=str(tmp_path), force=force, why=KeyboardInterrupt())[0] == 130
-    text = capsys.readouterr().err
+
+    def interrupted(why):
+        assert command(out=str(tmp_path), force=force, why=why)[0] == 130
+        return capsys.readouterr().err
+
+    text = interrupted(files.Interrupted())
     assert ("holds the best so far" in text) == holds
     assert ("the same call continues" in text) == (continues and not force)
     assert ("the same call without --force continues" in text) == (continues and force)
+    # The files may be of another search: this one has not begun.
+    assert interrupted(KeyboardInterrupt()) == "tidegate: interrupted\n"
+
+
+@pytest.mark.parametrize("at", ["load", "check", "_remove", "mend", "write_so_far"])
+def test_an_interrupt_knows_whether_the_search_began(tmp_path, monkeypatch, at):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run if at == "load" else files, at, interrupted)
+    with pytest.raises(KeyboardInterrupt) as why:
+        tidegate.tune(
+            SCENARIO,
+            "all" if at == "load" else "swift",
+            "min drops",
+            budget=2,
+            params=["swift.base_target"],
+            threads=1,
+            out=tmp_path / "out",
+            force=True,
+            cache=tmp_path / "cache",
+        )
+    began = at in ("mend", "write_so_far")
+    assert isinstance(why.value, files.Interrupted) == began
 
 
 def test_an_interrupt_ends_the_imports(tmp_path):

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def main(text: str) -> int:
     """Run a search, print its table, and return the exit status."""
-    from tidegate._tune.files import content
+    from tidegate._tune.files import Interrupted, content
     from tidegate._tune.run import tune
 
     options: dict[str, Any] = json.loads(text)
@@ -34,8 +34,10 @@ def main(text: str) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         study = tune(scenario, protocols, objective, **options)
-    except KeyboardInterrupt:
-        print(f"tidegate: interrupted{_remedy(options)}", file=sys.stderr)
+    except KeyboardInterrupt as why:
+        # Before the search begins, the folder may hold one that this call cannot continue.
+        remedy = _remedy(options) if isinstance(why, Interrupted) else ""
+        print(f"tidegate: interrupted{remedy}", file=sys.stderr)
         return 130
     except (ScenarioError, UsageError) as why:
         print(f"tidegate: {why}", file=sys.stderr)
@@ -54,7 +56,7 @@ def _remedy(options: dict[str, Any]) -> str:
     from tidegate._tune.files import JOURNAL, RESULT, SO_FAR
 
     folder = Path(options["out"] or "")
-    # With its result, a folder holds an earlier search, which this one has not replaced yet.
+    # With its result, the search is complete.
     if options["out"] is None or not (folder / JOURNAL).exists() or (folder / RESULT).exists():
         return ""
     holds = f"{folder} holds the best so far, and " if (folder / SO_FAR).exists() else ""

@@ -34,6 +34,10 @@ FILES = "files"
 _PARTIAL = ".*.partial"
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interruption after a search has begun in a folder, where it can continue."""
+
+
 def write(path: Path, text: str) -> None:
     """Write a file, completely or not at all."""
     with _completely(path) as partial:

@@ -324,8 +324,11 @@ def tune(
         with files.locked(folder):
             try:
                 files.begin(folder, settings, force)
-                answer = replace(study(folder), folder=folder)
-                files.write_study(folder, answer, bench)
+                try:
+                    answer = replace(study(folder), folder=folder)
+                    files.write_study(folder, answer, bench)
+                except KeyboardInterrupt as why:
+                    raise files.Interrupted from why
             except (OSError, json.JSONDecodeError, UnicodeDecodeError) as why:
                 # Files of the search that are damaged, or cannot be read or written.
                 raise OutputError(
