@@ -130,6 +130,27 @@ def test_half_a_batch_has_passed_its_rungs(monkeypatch):
     assert bench.calls == [(4, (1,)), (4, (1, 2)), (2, (1, 2))]
 
 
+def test_a_reported_value_is_not_reported_again(monkeypatch):
+    bench = Fake({"fct_mean": lambda one, seed: one["x"]})
+    search, kept = searched(bench, ["min fct_mean"])
+    report = optuna.trial.Trial.report
+
+    def interrupted(*given):
+        report(*given)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(optuna.trial.Trial, "report", interrupted)
+        completed(search, 60)
+    (left,) = (one for one in search._begun() if one.intermediate_values)
+    assert not left.state.is_finished()
+    search, _ = searched(bench, ["min fct_mean"], kept=kept)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        completed(search, left.number + 1)
+    assert search._begun()[left.number].state.name == "PRUNED"
+
+
 @pytest.mark.parametrize(("width", "share"), [(1, 30), (2, 30), (8, 30), (2, 18)])
 def test_another_width_continues_a_search(monkeypatch, width, share):
     # Trials end out of order: invalid ones at once, and others at a rung.

@@ -470,11 +470,17 @@ class Search:
             if found is not None:
                 trial.set_user_attr(rung.name, found[0])
             if found is not None and middle is not None and goal.is_better(middle, found[0]):
-                trial.report(found[0], rung.step)
+                self._report(trial, found[0], rung.step)
                 self.study.tell(trial, state=TrialState.PRUNED)
             else:
                 kept.append((trial, values))
         return kept
+
+    def _report(self, trial: Trial, value: float, step: int) -> None:
+        """Report a value, unless an interrupted search has: Optuna would warn."""
+        every = self.study.get_trials(deepcopy=False)
+        if step not in every[trial.number].intermediate_values:
+            trial.report(value, step)
 
     def _reject(self, trial: Trial, why: str) -> None:
         """End a trial without comparable values.
