@@ -23,7 +23,7 @@ def test_a_seed_without_a_value_is_named():
     assert lacking([goal], [metrics(1.0, 2.0), metrics(3.0, 4.0)], over) is None
     why = lacking([goal], [metrics(1.0, 2.0), metrics(3.0, None)], over)
     assert why.startswith("--over traffic.0.load=0.6: fct_p99: seed 2 has no value: ")
-    assert why.endswith("increase duration or drain")
+    assert why.endswith("no message finished (increase duration or drain), or its run failed")
 
 
 @pytest.mark.parametrize(

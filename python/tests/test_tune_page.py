@@ -63,16 +63,38 @@ def test_the_gain_kept_is_a_whole_percentage(kept, text):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [Interval(1.0, 0.1, is_lower_bound=True), Interval(1.0, 0.1, missing=1), Interval.of([])],
+    ("value", "why"),
+    [
+        (Interval(1.0, 0.1, is_lower_bound=True), "increase duration or drain, so that messages"),
+        # The run of a seed, or all, may have failed for any reason.
+        (Interval(1.0, 0.1, missing=1), "no message finished (increase duration or drain), or r"),
+        (Interval.of([]), "no message finished (increase duration or drain), or runs failed."),
+    ],
 )
-def test_no_best_without_a_complete_value(value):
-    text = repr(study([tuned(value=value)]))
-    assert "No protocol has a complete value on these seeds: increase" in text
-    assert "Best:" not in text
+def test_no_best_without_a_complete_value(value, why):
+    shares = {"importance": {"beta": 0.75}}
+    text = repr(study([tuned(value=value, **shares)]))
+    assert f"No protocol has a complete value on these seeds: {why}" in text
+    assert "Best:" not in text and "of the variation" not in text
     text = repr(study([tuned(value=value)], constraints=("drops <= 0",)))
     assert "No protocol that meets the constraints has a complete value on these" in text
-    assert "Best: swift" in repr(study([tuned(), tuned("sird", value)]))
+    text = repr(study([tuned(**shares, meets_constraints=False)]))
+    assert "No protocol meets the constraints" in text and "of the variation" not in text
+    text = repr(study([tuned(**shares), tuned("sird", value)]))
+    assert "Best: swift" in text and "\n   75 % of the variation: beta" in text
+
+
+@pytest.mark.parametrize(("states", "is_remedy"), [(["fail"], False), ([LOWER_BOUND], True)])
+def test_the_remedy_is_for_unfinished_messages(states, is_remedy):
+    # The defaults leave messages unfinished.
+    tried = [
+        Candidate("swift", {}, {}, [1.0], state=state, number=at, why="a reason")
+        for at, state in enumerate([LOWER_BOUND, *states])
+    ]
+    found = study([tuned()], candidates=tuple(tried), axes={"swift": ("beta",)})
+    why = found.why_default(found.best)
+    assert why.startswith("no candidate could be compared with them")
+    assert ("increase duration" in why) == is_remedy
 
 
 def points(axes):

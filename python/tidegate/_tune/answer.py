@@ -194,7 +194,7 @@ class Study:
             return "it has no parameters to search"
         own = [it for it in self.candidates if it.protocol == one.protocol]
         if own and all(it.why for it in own if it.number > 0):
-            is_open = any(it.state == LOWER_BOUND for it in own)
+            is_open = any(it.state == LOWER_BOUND for it in own if it.number > 0)
             remedy = ": increase duration or drain, so that messages finish" if is_open else ""
             return f"no candidate could be compared with them{remedy}"
         if own and not any(it.number > 0 for it in feasible(own)):
@@ -244,16 +244,17 @@ class Study:
             notes.append("No protocol meets the constraints on these seeds.")
         elif not best.answer.is_complete:
             which = " that meets the constraints" if self.constraints else ""
-            notes.append(
-                f"No protocol{which} has a complete value on these seeds: increase duration or "
-                "drain, so that messages finish."
-            )
+            why = "increase duration or drain, so that messages finish"
+            if not best.answer.is_lower_bound:
+                why = "no message finished (increase duration or drain), or runs failed"
+            notes.append(f"No protocol{which} has a complete value on these seeds: {why}.")
         elif best.is_improved:
             notes.append(f"Best: {best.protocol} with {listed(best.values)}.")
         else:
             notes.append(f"Best: {best.protocol} with its defaults: {self.why_default(best)}.")
-        for name, share in list(best.importance.items())[:CURVES]:
-            notes.append(f"  {100 * share:3.0f} % of the variation: {name}")
+        if best.meets_constraints and best.answer.is_complete:
+            shares = list(best.importance.items())[:CURVES]
+            notes.extend(f"  {100 * of:3.0f} % of the variation: {name}" for name, of in shares)
         if self.front:
             notes.extend(["", *self._front_lines()])
         return "\n".join([*lines, "", *notes])

@@ -214,8 +214,8 @@ def lacking(
             if None in found:
                 seed = found.index(None) + 1  # The seeds of a search are 1, 2, …
                 return (
-                    f"{under}{of}: seed {seed} has no value: no message finished, or its run "
-                    "failed: increase duration or drain"
+                    f"{under}{of}: seed {seed} has no value: no message finished (increase "
+                    "duration or drain), or its run failed"
                 )
     return None
 
