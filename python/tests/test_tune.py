@@ -651,7 +651,7 @@ def test_a_protocol_without_parameters_takes_part(tmp_path, alone):
     own = next(one for one in study.protocols if one.protocol == "ndp")
     assert own.values == own.defaults == {} and own.default == own.tuned
     assert not math.isnan(own.default.mean) and own.meets_constraints
-    assert "Only with defaults, without parameters to search: ndp." in repr(study)
+    assert "Only with defaults, no parameters to search: ndp." in repr(study)
     assert "it has no parameters to search" in (out / "ndp.toml").read_text()
     assert tidegate.load(out / "ndp.toml").resolved["transport"]["protocol"] == "ndp"
 
@@ -690,6 +690,7 @@ def test_all_protocols_that_can_run_take_part(tmp_path):
     assert raised[0].filename == __file__
     assert list(study.axes) == [name for name in known if name != "retcp"]
     tried = [one.protocol for one in study.candidates]
+    assert "Only with defaults, no parameters selected: " in repr(study)
     assert tried.count("swift") == 100 // (len(known) - 1) and tried.count("tide") == 1
     with pytest.raises(tidegate.ScenarioError, match=r"--set duration=x: duration: found x"):
         tidegate.tune(SCENARIO, "all", goal, set=["duration=x"], **options)

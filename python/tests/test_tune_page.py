@@ -126,11 +126,28 @@ def test_the_page_marks_lower_bounds():
     assert (5.0, 6.0) in points(pareto) and not {(0.5, 0.6), (0.7, 0.8)} & points(pareto)
 
 
-def test_a_note_of_several_protocols_is_one_line():
-    pair = [tuned(), tuned("sird")]
+@pytest.mark.parametrize(
+    ("states", "names", "text"),
+    [
+        ([LOWER_BOUND], ["swift", "sird"], "the defaults have only a lower bound: unfinished."),
+        (["fail"], ["swift"], "the defaults failed: unfinished."),
+        ([LOWER_BOUND, "complete"], ["swift"], "of 2 candidates, 1 has only a lower bound and 0"),
+        ([LOWER_BOUND] * 2, ["swift", "sird"], "of 2 candidates each, 2 have only a lower bound"),
+    ],
+)
+def test_a_note_of_several_protocols_is_one_line(states, names, text):
     tried = [
-        Candidate(one.protocol, {}, {}, [1.0], state=LOWER_BOUND, why="unfinished") for one in pair
+        Candidate(name, {}, {}, [1.0], state=state, why="" if state == "complete" else "unfinished")
+        for name in names
+        for state in states
     ]
-    text = repr(study(pair, candidates=tuple(tried)))
-    assert "\nswift, sird: of 1 candidates, 1 have only a lower bound and 0 failed; " in text
-    assert text.count("unfinished") == 1
+    found = repr(study([tuned(one) for one in names], candidates=tuple(tried)))
+    assert f"\n{', '.join(names)}: {text}" in found
+    assert found.count("unfinished") == 1
+
+
+@pytest.mark.parametrize(("has_selection", "why"), [(False, "to search"), (True, "selected")])
+def test_a_protocol_with_its_defaults_has_a_reason(has_selection, why):
+    of = study([tuned()], has_selection=has_selection)
+    assert f"Only with defaults, no parameters {why}: swift." in repr(of)
+    assert why in of.why_default(of.best)

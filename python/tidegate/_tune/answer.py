@@ -42,6 +42,9 @@ SELECTION_FROM = 1_000_001
 REPORT_FROM = 2_000_001
 """First seed of the reported values: neither the search nor the choice has used it."""
 
+_EACH = "{each}"
+"""Place in a note for a word that it has only if it is about several protocols."""
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -182,6 +185,8 @@ class Study:
     over: dict[str, list[str]] = field(repr=False)
     warnings: tuple[str, ...] = field(repr=False)
     folder: Path | None = None
+    has_selection: bool = False
+    """Whether `params` selected the parameters."""
 
     @property
     def best(self) -> Tuned:
@@ -191,7 +196,8 @@ class Study:
     def why_default(self, one: Tuned) -> str:
         """Explain why the defaults of a protocol are recommended."""
         if not self.axes[one.protocol]:
-            return "it has no parameters to search"
+            none = "none of its parameters is selected"
+            return none if self.has_selection else "it has no parameters to search"
         own = [it for it in self.candidates if it.protocol == one.protocol]
         if own and all(it.why for it in own if it.number > 0):
             is_open = any(it.state == LOWER_BOUND for it in own if it.number > 0)
@@ -235,7 +241,8 @@ class Study:
                 )
         fixed = [name for name, axes in self.axes.items() if not axes]
         if fixed:
-            notes.append(f"Only with defaults, without parameters to search: {', '.join(fixed)}.")
+            why = "no parameters selected" if self.has_selection else "no parameters to search"
+            notes.append(f"Only with defaults, {why}: {', '.join(fixed)}.")
         notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
         pairs = ((one.protocol, text) for one in self.protocols for text in self._remarks(one))
         notes.extend(_shared(pairs))
@@ -263,11 +270,16 @@ class Study:
         """Yield what the candidates of a protocol show."""
         own = [it for it in self.candidates if it.protocol == one.protocol]
         reasons = [it.why for it in own if it.why]
-        if reasons:
-            bounds = sum(it.state == LOWER_BOUND for it in own)
+        bounds = sum(it.state == LOWER_BOUND for it in own)
+        failed = len(reasons) - bounds
+        if reasons and len(own) == 1:
+            what = "have only a lower bound" if bounds else "failed"
+            yield f"the defaults {what}: {reasons[0]}."
+        elif reasons:
+            have = "has" if bounds == 1 else "have"
             yield (
-                f"of {len(own)} candidates, {bounds} have only a lower bound and "
-                f"{len(reasons) - bounds} failed; the first reason: {reasons[0]}."
+                f"of {len(own)} candidates{_EACH}, {bounds} {have} only a lower bound and "
+                f"{failed} failed; the first reason: {reasons[0]}."
             )
         complete = [it.objectives[0] for it in own if it.state == "complete"]
         if len(complete) > 1 and len(set(complete)) == 1:
@@ -294,7 +306,10 @@ def _shared(notes: Iterable[tuple[str, str]]) -> list[str]:
     names: dict[str, list[str]] = {}
     for name, text in notes:
         names.setdefault(text, []).append(name)
-    return [f"{', '.join(own)}: {text}" for text, own in names.items()]
+    return [
+        f"{', '.join(own)}: {text.replace(_EACH, ' each' if len(own) > 1 else '')}"
+        for text, own in names.items()
+    ]
 
 
 def listed(values: Mapping[str, int | float | str]) -> str:

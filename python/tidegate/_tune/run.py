@@ -315,7 +315,8 @@ def tune(
             search.batch(width, limit(search))
             if folder is not None:
                 files.write_so_far(folder, searches, wanted[0])
-        return answered(title, bench, searches, goal, spread)
+        found = answered(title, bench, searches, goal, spread)
+        return replace(found, has_selection=selected is not None)
 
     if out is None:
         answer = study(None)
