@@ -121,6 +121,20 @@ def test_a_candidate_names_its_parameter():
     assert "--vary" not in str(why.value)
 
 
+def test_valid_candidates_are_checked_at_once(monkeypatch):
+    missing, calls = tidegate._native.missing_runs, []
+
+    def counted(*given):
+        calls.append(given)
+        return missing(*given)
+
+    monkeypatch.setattr(tidegate._native, "missing_runs", counted)
+    over = {"traffic.0.load": [0.1, 0.2, 0.3], "drain": ["1ms", "2ms"]}
+    bench = Bench(SCENARIO, [], over, 1, False, None, False)
+    bench.check("swift", {"beta": 0.5})
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize("is_file", [False, True])
 def test_protocols_that_a_condition_excludes(tmp_path, is_file):
     # The headroom of PFC needs a larger buffer.

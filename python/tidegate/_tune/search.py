@@ -103,21 +103,30 @@ class Bench:
 
         It names parameters and the option of conditions, instead of the option of a sweep.
         """
+        together = self._refused(protocol, values, self.over)
+        if together is None:
+            return
         conditions = list(itertools.product(*self.over.values()))
-        refused = [
-            (one, why) for one in conditions if (why := self._refused(protocol, values, one))
+        each = [
+            {key: [one] for key, one in zip(self.over, condition, strict=True)}
+            for condition in conditions
         ]
-        if refused:
-            condition, why = refused[0]
-            # Otherwise, every condition refuses the candidate.
-            is_over = len(refused) < len(conditions) and "--over" not in why
-            raise ScenarioError(f"{_under(self.over, condition)}{why}" if is_over else why)
+        refused = [
+            (condition, why)
+            for condition, over in zip(conditions, each, strict=True)
+            if (why := self._refused(protocol, values, over))
+        ]
+        if not refused:
+            raise ScenarioError(together)
+        condition, why = refused[0]
+        # Otherwise, every condition refuses the candidate.
+        is_over = len(refused) < len(conditions) and "--over" not in why
+        raise ScenarioError(f"{_under(self.over, condition)}{why}" if is_over else why)
 
     def _refused(
-        self, protocol: str, values: Mapping[str, Any], condition: Sequence[Any]
+        self, protocol: str, values: Mapping[str, Any], over: Mapping[str, Sequence[Any]]
     ) -> str | None:
-        """Return why a candidate is no valid scenario under a condition; `None` if it is valid."""
-        over = {key: [one] for key, one in zip(self.over, condition, strict=True)}
+        """Return why a candidate is no valid scenario under conditions; `None` if it is valid."""
         vary, fixed = replace(self, over=over)._varied(protocol, [values])
         try:
             _native.missing_runs(
