@@ -569,7 +569,6 @@ def _tuned(
         gain=gain,
         kept=sign * difference.mean / gain if gain > 0 and difference.n else None,
         is_improved=chosen is not default
-        and not tuned_value.is_lower_bound
         and difference.excludes_zero
         and sign * difference.mean > 0,
         importance=importance,

@@ -395,8 +395,6 @@ class Search:
             try:
                 self._bench.check(self.protocol, values)
             except ScenarioError as why:
-                if self._is_default(trial):
-                    raise
                 self._reject(trial, str(why))
                 continue
             asked.append((trial, values))
@@ -426,9 +424,6 @@ class Search:
         if begun[number].state.is_finished():
             return None
         return optuna.trial.Trial(self.study, begun[number]._trial_id)
-
-    def _is_default(self, trial: Trial) -> bool:
-        return trial.params == {one.name: one.default for one in self.axes}
 
     def _suggested(self, trial: Trial, axis: Axis) -> float:
         if axis.choices:
@@ -506,8 +501,6 @@ class Search:
         goals: list[Objective | Constraint] = [*self._objectives, *self._constraints]
         why = lacking(goals, conditions, self._bench.over)
         if why is not None:
-            if self._is_default(trial):
-                raise UsageError(f"{self.protocol}: {why}")
             self._reject(trial, why)
             return
         measured = [by_seed(one.of, conditions) for one in self._objectives]
