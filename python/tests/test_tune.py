@@ -456,6 +456,24 @@ def test_interruptions_keep_the_candidates(tmp_path, monkeypatch, ends_in):
     assert [one.tuned for one in again.protocols] == [one.tuned for one in whole.protocols]
 
 
+def test_a_continued_search_knows_the_best_values(tmp_path, monkeypatch):
+    batch, best = Search.batch, []
+
+    def begun(search, *given):
+        best.append(dict(search.best))
+        if len(best) == 3:
+            raise KeyboardInterrupt
+        batch(search, *given)
+
+    monkeypatch.setattr(Search, "batch", begun)
+    bound = "goodput of small >= 0.9 best"
+    options = {"subject_to": bound, "cache": tmp_path / "cache", "out": tmp_path / "out"}
+    with pytest.raises(KeyboardInterrupt):
+        small(**options)
+    small(**options)
+    assert best[2] == best[3] and best[3].keys() == {bound}
+
+
 @pytest.mark.parametrize(
     ("key", "values"),
     [("traffic.0.load", [0.3, 0.6]), ("faults.failure", ["none", "tor0-spine0"])],

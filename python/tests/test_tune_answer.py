@@ -148,6 +148,13 @@ def test_the_front_has_lower_bounds(tmp_path):
     assert [one.holds for one in front] == [False, True]
 
 
+def test_a_missing_value_is_the_worst_of_its_goal():
+    one, missing = Interval.of([5.0, 5.0]), Interval.of([9.0, None])
+    for text, worst in [("max goodput", -math.inf), ("min goodput", math.inf)]:
+        found = answer._Reported((missing, one), ())
+        assert found.compared([goals.objective(text), goals.objective("min drops")]) == [worst, 5]
+
+
 def test_equal_points_of_the_front_are_one():
     values = [[2.0, 2.0], [1.0, 1.0], [1.0, 1.0], [2.0, 2.0], [2.0, 2.0]]
     tried = [Candidate("swift", {"x": i}, {}, of, number=i) for i, of in enumerate(values, 1)]

@@ -156,6 +156,14 @@ def test_protocols_that_a_condition_excludes(tmp_path, is_file):
         run._supported(wrong, ["retcp", "dcqcn", "swift"])
 
 
+def test_an_invalid_scenario_excludes_no_protocol():
+    # The value is wrong for the protocol of the scenario, and valid for another.
+    transport = {"protocol": "swift", "params": {"beta": 1.2}}
+    bench = Bench({**SCENARIO, "transport": transport}, [], {}, 1, False, None, False)
+    with pytest.raises(tidegate.ScenarioError, match=r"beta: .*1\.2"):
+        run._supported(bench, ["swift", "dcpim"])
+
+
 @pytest.mark.parametrize(
     ("option", "wrong"),
     [

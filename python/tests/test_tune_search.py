@@ -342,6 +342,18 @@ def test_only_complete_answers_set_the_best():
         assert found.best.meets_constraints and found.best.recommended["x"] == 8.0
 
 
+def test_a_lower_bound_is_not_chosen():
+    # Only on the seeds that choose, the best candidates leave messages unfinished.
+    class Chosen(Fake):
+        def measured(self, protocol, candidates, seeds, set=()):
+            is_chosen = answer.SELECTION_FROM <= min(seeds) < answer.REPORT_FROM
+            self.unfinished = lambda one: is_chosen and one["x"] < 8.0
+            return super().measured(protocol, candidates, seeds, set)
+
+    found = study(Chosen({"fct_mean": lambda one, seed: one["x"]}), ["min fct_mean"])
+    assert min(one.values["x"] for one in found.candidates) < 8.0 == found.best.values["x"]
+
+
 def test_no_candidate_meets_the_constraints():
     metrics = {"fct_mean": lambda one, seed: seed, "marks": lambda one, seed: abs(one["x"] - 8)}
     found = study(Fake(metrics), ["min fct_mean"], ["marks <= 0"], budget=6)
