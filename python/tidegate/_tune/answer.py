@@ -146,7 +146,7 @@ class Tuned:
 
 @dataclass(frozen=True)
 class FrontPoint:
-    """A candidate that no other beat in all objectives in the search.
+    """A candidate of the search: no other is nowhere worse and better in one objective.
 
     Its scenario is the file of its name: `front-1.toml`. `searched` are its means on the seeds of
     the search, `measured` those on the reported seeds; empty if it was only searched. `holds` is

@@ -383,7 +383,8 @@ class Search:
         """Try the next `width` candidates of `share`, or those that an interruption left of them.
 
         Batches begin at multiples of `width`: candidates of a batch do not know each other's
-        results, with and without an interruption.
+        results, with and without an interruption. An invalid candidate ends before the next one of
+        its batch is proposed, which knows of it.
         """
         start = self.done // width * width
         asked: list[tuple[Trial, dict[str, Any]]] = []
