@@ -194,6 +194,7 @@ def test_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
 
     study = tune("whole")
     assert len(study.front) > 1
+    assert study.units == ("", "us")
     tried = {one.number: one.objectives for one in study.candidates}
     for one in study.front:
         assert list(one.searched) == tried[one.number]

@@ -116,8 +116,13 @@ def test_the_page_marks_lower_bounds():
         Candidate("swift", {}, {}, [0.7, 0.8], number=2, state="pruned"),
     ]
     found = [tuned(value=bound), tuned("sird", value)]
-    of = study(found, objectives=goals, front=tuple(front), candidates=tuple(tried))
+    units = ("us", "")
+    of = study(found, objectives=goals, units=units, front=tuple(front), candidates=tuple(tried))
     compared, progress, pareto = (one.axes[0] for one in drawn(of))
+    assert (pareto.get_xlabel(), pareto.get_ylabel()) == ("fct_p99 (µs)", "queue_max")
+    assert "min fct_p99 (us): means over" in repr(of) and "min fct_p99 (us)  min queue_max" in repr(
+        of
+    )
     assert [it.get_text() for it in compared.texts] == ["≥", "≥"]
     assert {round(it.xy[0]) for it in compared.texts} == {0}
     assert [it.get_text() for it in pareto.texts] == ["1", "2 ≥", "3 ≥"]

@@ -113,12 +113,12 @@ def test_half_a_batch_has_passed_its_rungs(monkeypatch):
     bench = Fake({"fct_mean": lambda one, seed: 1.0})
     search, kept = searched(bench, ["min fct_mean"])
     completed(search, 12)
-    tell, told = Search._tell, []
+    tell, ended = Search._tell, []
 
     def interrupted(*given):
-        if len(told) == 2:
+        if len(ended) == 2:
             raise KeyboardInterrupt
-        told.append(tell(*given))
+        ended.append(tell(*given))
 
     bench.calls.clear()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):

@@ -27,7 +27,7 @@ pub(crate) struct Tune {
     /// repeatable (several objectives give a Pareto front)
     #[arg(long, value_name = "OBJECTIVE", required = true)]
     objective: Vec<String>,
-    /// A bound on a metric: a number (`drops <= 0`), or a factor of the best value of any candidate
+    /// A bound on a metric: a number (`drops <= 0`), or a factor of the best value among candidates
     /// (`goodput >= 0.95 best`); repeatable
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<String>,

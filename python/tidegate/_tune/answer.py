@@ -187,6 +187,15 @@ class Study:
     folder: Path | None = None
     has_selection: bool = False
     """Whether `params` selected the parameters."""
+    units: tuple[str, ...] = ()
+    """Units of the objectives; empty for a ratio or a number."""
+
+    @property
+    def quantities(self) -> tuple[str, ...]:
+        """The objectives with their units."""
+        units = self.units or [""] * len(self.objectives)
+        pairs = zip(self.objectives, units, strict=True)
+        return tuple(f"{one} ({unit})" if unit else one for one, unit in pairs)
 
     @property
     def best(self) -> Tuned:
@@ -221,7 +230,7 @@ class Study:
         lines = _aligned(rows)
         n = len(self.report_seeds)
         notes = [
-            f"{self.objectives[0]}: means over n = {n} seeds that the search did not use.",
+            f"{self.quantities[0]}: means over n = {n} seeds that the search did not use.",
             "*: the 95 % interval of the paired difference excludes zero.",
         ]
         shown = [it for one in self.protocols for it in (one.default, one.tuned)]
@@ -287,7 +296,7 @@ class Study:
 
     def _front_lines(self) -> list[str]:
         """Return the table of the Pareto front."""
-        rows = [("front", "protocol", *self.objectives, "seeds", "parameters")]
+        rows = [("front", "protocol", *self.quantities, "seeds", "parameters")]
         for one in self.front:
             if one.measured:
                 values = [str(interval) for interval in one.measured]

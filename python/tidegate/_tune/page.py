@@ -82,10 +82,15 @@ def _complete(study: Study) -> list[Candidate]:
     return [one for one in study.candidates if one.state == "complete"]
 
 
+def _label(study: Study, index: int) -> str:
+    """Return the label of an axis: the quantity of an objective, with its unit."""
+    return study.quantities[index].split(" ", 1)[1].replace("(us)", "(µs)")
+
+
 def page(study: Study) -> str:
     """Return the page as HTML."""
     looks = {one.name: one for one in catalog()}
-    goal = study.objectives[0]
+    goal = _label(study, 0)
     tried = _complete(study)
 
     def progress(axes: Axes) -> None:
@@ -198,8 +203,8 @@ def _front(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
             )
             bound = " ≥" if first.is_lower_bound or second.is_lower_bound else ""
             _note(axes, one.name.removeprefix("front-") + bound, first.mean, second.mean)
-    axes.set_xlabel(study.objectives[0])
-    axes.set_ylabel(study.objectives[1])
+    axes.set_xlabel(_label(study, 0))
+    axes.set_ylabel(_label(study, 1))
     _legend(axes)
 
 
@@ -228,7 +233,7 @@ def _flatness(axes: Axes, study: Study, looks: dict[str, Any]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
     axes.set_xlabel("value over the tuned value")
-    axes.set_ylabel(study.objectives[0])
+    axes.set_ylabel(_label(study, 0))
     axes.set_ylim(bottom=0)
     _legend(axes)
 
@@ -259,7 +264,7 @@ def _sensitivity(one: Tuned, study: Study) -> str:
             elif axis.is_log:
                 axes.set_xscale("log")
             axes.set_xlabel(f"{name} ({axis.unit})" if axis.unit else name)
-            axes.set_ylabel(study.objectives[0])
+            axes.set_ylabel(_label(study, 0))
             axes.set_ylim(bottom=0)
 
         figures.append(

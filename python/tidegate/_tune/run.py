@@ -316,7 +316,8 @@ def tune(
             if folder is not None:
                 files.write_so_far(folder, searches, wanted[0])
         found = answered(title, bench, searches, goal, spread)
-        return replace(found, has_selection=selected is not None)
+        units = tuple(it.unit if it else "" for it in metrics)
+        return replace(found, has_selection=selected is not None, units=units)
 
     if out is None:
         answer = study(None)

@@ -78,8 +78,8 @@
 //! * `signal = "power"`: `(D + τ)(1 + D') − τ` replaces `D`, smoothed over the base RTT `τ`:
 //!   PowerTCP's normalised power, as a delay. This is the delay in one round trip if its growth
 //!   continues.
-//! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · min(s, b)`, and decreases
-//!   multiply by `U` at most once a round trip.
+//! * `update = "round-trip"`: Poseidon's algorithm 1. Increases add `(U − 1) · min(s, b)`, and
+//!   decreases multiply by `U` at most once a round trip.
 //! * `rounding = "nearest"`: the outstanding credit is the nearest number of packets, and at least
 //!   one. Unless the equilibrium is a whole number of packets, pairs alternate between two numbers,
 //!   queues oscillate, and a flow over two hops gets down to 0.71 of its share.
