@@ -24,11 +24,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tidegate_algos::Protocol;
+use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{
     Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Stamping, Switch,
     TelemetryResolution, Trimming,
 };
+use tidegate_core::params::Value;
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
 use tidegate_core::workload::{Flow, Workload};
@@ -216,6 +217,16 @@ fn host_at(address: SocketAddr) -> usize {
     }
 }
 
+/// The stack of a protocol, without random waits: they depend on the numbers of both hosts in the
+/// fabric, which nodes do not know.
+fn stack(protocol: Protocol) -> Stack {
+    let mut stack = protocol.stack();
+    if stack.values().iter().any(|(name, _)| *name == "jitter") {
+        stack.set("jitter", Value::Number(0.0)).unwrap();
+    }
+    stack
+}
+
 /// The configuration of the simulator's hosts. The link rate is scaled with the datagram length.
 fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
     let seed = Some(seed);
@@ -229,7 +240,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
         connections: ConnectionPolicy::Pool(2),
         switches: Need::ALL.into_iter().filter(has).collect(),
         seed,
-        ..Config::new(protocol.stack(), Key::new(b"of these"), rate())
+        ..Config::new(stack(protocol), Key::new(b"of these"), rate())
     };
     config.limits.peers = hosts as u32 - 1;
     let headers = config.datagram as u32 - node(&config, 0).context().mtu;
@@ -439,7 +450,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     let setup = Setup {
         fabric: fabric.clone(),
         routing,
-        stacks: vec![protocol.stack()],
+        stacks: vec![stack(protocol)],
         connections: ConnectionPolicy::Pool(2),
         bdp_bytes: None,
         workload: Workload { flows: submissions.iter().map(flow).collect(), traffic: Vec::new() },
