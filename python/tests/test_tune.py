@@ -502,12 +502,13 @@ def test_a_cluster_makes_the_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(_cluster, "fill", lambda *given: (made.append(given), fill(*given)))
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=2, processes=True, dashboard_address=None
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
         there = small(cache=tmp_path / "there", budget=4, client=client)
-    here = small(cache=tmp_path / "here", budget=4)
+    # The batches have a candidate for each thread of the cluster.
+    here = small(cache=tmp_path / "here", budget=4, threads=4)
     assert made and trials(there) == trials(here)
     assert [one.tuned for one in there.protocols] == [one.tuned for one in here.protocols]
 

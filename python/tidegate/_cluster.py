@@ -37,6 +37,13 @@ def batches(missing: list[int], run_seconds: float, threads: int) -> list[list[i
     return [missing[at : at + size] for at in range(0, len(missing), size)]
 
 
+def slots(client: Client | bool | None) -> int | None:
+    """Return the number of runs that a cluster makes at a time; `None` without a cluster."""
+    if client is None or isinstance(client, bool):
+        return None
+    return int(sum(client.nthreads().values()))
+
+
 def fill(
     request: SweepRequest, cache: str | None, client: Client | Literal[True], progress: bool | None
 ) -> None:

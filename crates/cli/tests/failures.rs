@@ -122,6 +122,20 @@ fn fat_tree_has_a_run_for_each_failure() {
     assert_eq!(runs("failure=each-switch"), 1 + 8 + 4);
 }
 
+/// Two links of one rack leave it without a path.
+#[test]
+fn every_pair_of_links_is_a_run() {
+    let text = sweep(&leaf_spine(), &["--vary", "failure=each-pair-of-links"]).ok();
+    assert!(text.starts_with("fabric: 7 points, 1 seed, 7 runs\n"), "{text}");
+    let (_, rows) = worst(&text);
+    let cut = |pair: &str| {
+        let row = rows.iter().find(|row| row[1] == pair).expect(&text);
+        row.last().is_some_and(|cell| *cell == "8")
+    };
+    assert!(cut("tor0-spine0+tor0-spine1") && cut("tor0-spine0+tor1-spine1"), "{text}");
+    assert!(!cut("tor0-spine0+tor1-spine0"), "{text}");
+}
+
 #[test]
 fn partition_is_reported() {
     let dumbbell = place("kind = 'dumbbell', pairs = 2");

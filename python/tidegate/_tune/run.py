@@ -22,6 +22,7 @@ from tidegate._arguments import (
     texts,
     whole,
 )
+from tidegate._cluster import slots
 from tidegate._facade import load
 from tidegate._facade import protocols as catalog
 from tidegate._progress import warn, without_warnings
@@ -304,7 +305,8 @@ def tune(
         for search in searches:
             search.best = best
             search.remember()
-        share, width = max(2, budget // len(names)), threads or os.cpu_count() or 1
+        share = max(2, budget // len(names))
+        width = threads or slots(client) or os.cpu_count() or 1
 
         def limit(one: Search) -> int:
             return share if one.axes else 1
