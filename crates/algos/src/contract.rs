@@ -378,7 +378,7 @@ fn is_snake_case(name: &str) -> bool {
 }
 
 /// Protocol information of the catalog, and of the example in the documents, which may join it.
-fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
+fn infos() -> impl Iterator<Item = &'static ProtocolInfo> {
     let example = &<Gentle as CongestionControl>::INFO;
     Protocol::ALL.iter().map(|protocol| protocol.info()).chain([example])
 }
@@ -388,7 +388,7 @@ fn protocol_info_is_complete() {
     for protocol in Protocol::ALL {
         assert_eq!(Protocol::named(protocol.info().name), Some(*protocol));
     }
-    for info in cards() {
+    for info in infos() {
         assert!(is_kebab_case(info.name), "{}", info.name);
         assert!(
             !info.title.is_empty() && info.citation.len() > 20 && info.summary.ends_with('.'),
@@ -409,7 +409,7 @@ fn protocol_info_is_complete() {
 
 #[test]
 fn protocol_infos_are_distinct() {
-    let infos: Vec<&ProtocolInfo> = cards().collect();
+    let infos: Vec<&ProtocolInfo> = infos().collect();
     for (i, a) in infos.iter().enumerate() {
         for b in &infos[..i] {
             assert!(

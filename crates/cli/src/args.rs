@@ -110,14 +110,14 @@ pub(crate) enum Command {
         #[arg(long, value_name = "SCENARIO")]
         fabric: Option<String>,
         #[command(flatten)]
-        exchanged: Exchanged,
+        interop: InteropArgs,
     },
     /// Convert a scenario's fabric and flows to another simulator's files
     Export {
         #[command(flatten)]
         scenario: Scenario,
         #[command(flatten)]
-        exchanged: Exchanged,
+        interop: InteropArgs,
     },
     /// Receive messages over UDP and answer requests
     #[cfg(target_os = "linux")]

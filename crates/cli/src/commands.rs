@@ -14,7 +14,7 @@ use crate::format::{bytes, shown};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{
-    ALL, Exchanged, Packets, RunArgs, SeededScenario, Verbosity, check_force, runnable,
+    ALL, InteropArgs, Packets, RunArgs, SeededScenario, Verbosity, check_force, runnable,
 };
 use crate::output::{done, ended, json, one_run, pretty};
 use crate::progress::{Bars, Total};
@@ -80,16 +80,16 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let line = |name| format!("{name:width$}  {}\n", workbench::template_summary(name));
             Ok(prose(&workbench::templates().map(line).collect::<String>()))
         }
-        Command::Import { files, fabric, exchanged: Exchanged { format, out, force } } => {
+        Command::Import { files, fabric, interop: InteropArgs { format, out, force } } => {
             let made = workbench::import(format, &files, fabric.as_deref(), &out, force)?;
             let scenario = made.files.last().map(|path| path.display().to_string());
             let run = scenario.map(|path| format!("\ntidegate run {}\n", shown(&path)));
-            Ok(exchanged(&made) + &run.unwrap_or_default())
+            Ok(written(&made) + &run.unwrap_or_default())
         }
-        Command::Export { scenario, exchanged: Exchanged { format, out, force } } => {
+        Command::Export { scenario, interop: InteropArgs { format, out, force } } => {
             let overrides = scenario.overrides()?;
             workbench::export(format, &scenario.path, &overrides, &out, force)
-                .map(|made| exchanged(&made))
+                .map(|made| written(&made))
         }
         #[cfg(target_os = "linux")]
         Command::Serve(args) => crate::net::serve(&args),
@@ -245,7 +245,7 @@ fn run_one(
 }
 
 /// Lists the written files; prints warnings about omitted data on stderr.
-fn exchanged(made: &Written) -> String {
+fn written(made: &Written) -> String {
     made.warnings.iter().for_each(|warning| print_stderr(&format!("warning: {warning}")));
     made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }

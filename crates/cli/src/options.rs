@@ -85,7 +85,7 @@ impl SeededScenario {
 
 /// Format and destination of an import or export.
 #[derive(Debug, Group)]
-pub(crate) struct Exchanged {
+pub(crate) struct InteropArgs {
     /// File format: HPCC's ns-3 (topology.txt, flow.txt), htsim (.topo, .cm), or a list of links
     /// (one `a b rate delay` per line) with a trace
     #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]

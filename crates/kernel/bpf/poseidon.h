@@ -87,7 +87,7 @@ TG_INLINE int tg_poseidon_may_decrease(const struct tg_poseidon *s, __u64 now, _
 	return !s->decreased || tg_sub(now, s->last_decrease) > rtt;
 }
 
-TG_INLINE void tg_poseidon_settle(const struct tg_poseidon_params *p, struct tg_poseidon *s,
+TG_INLINE void tg_poseidon_clamp_window(const struct tg_poseidon_params *p, struct tg_poseidon *s,
 				  __u64 before, __u64 now)
 {
 	s->cwnd = tg_clamp(s->cwnd, p->min_cwnd, p->max_cwnd);
@@ -115,7 +115,7 @@ TG_INLINE void tg_poseidon_ack(const struct tg_poseidon_params *p, struct tg_pos
 	} else if (tg_poseidon_may_decrease(s, ack->now, ack->rtt)) {
 		s->cwnd = tg_mul_shift(s->cwnd, ratio, 30);
 	}
-	tg_poseidon_settle(p, s, before, ack->now);
+	tg_poseidon_clamp_window(p, s, before, ack->now);
 }
 
 /* Algorithm 2. */
@@ -129,7 +129,7 @@ TG_INLINE void tg_poseidon_loss(const struct tg_poseidon_params *p, struct tg_po
 		s->cwnd = p->min_cwnd;
 	else if (tg_poseidon_may_decrease(s, loss->now, loss->rtt))
 		s->cwnd = tg_mul_shift(s->cwnd, p->min_md, 30);
-	tg_poseidon_settle(p, s, before, loss->now);
+	tg_poseidon_clamp_window(p, s, before, loss->now);
 }
 
 #endif

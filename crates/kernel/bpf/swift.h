@@ -60,8 +60,8 @@ TG_INLINE int tg_swift_may_decrease(const struct tg_swift *s, __u64 now, __u64 r
 	return !s->decreased || tg_sub(now, s->last_decrease) >= rtt;
 }
 
-TG_INLINE void tg_swift_settle(const struct tg_swift_params *p, struct tg_swift *s, __u64 before,
-			       __u64 now)
+TG_INLINE void tg_swift_clamp_window(const struct tg_swift_params *p, struct tg_swift *s,
+				     __u64 before, __u64 now)
 {
 	s->cwnd = tg_clamp(s->cwnd, p->min_cwnd, p->max_cwnd);
 	if (s->cwnd < before) {
@@ -89,7 +89,7 @@ TG_INLINE void tg_swift_ack(const struct tg_swift_params *p, struct tg_swift *s,
 
 		s->cwnd = tg_mul_shift(s->cwnd, tg_max(factor, p->min_factor), 30);
 	}
-	tg_swift_settle(p, s, before, ack->now);
+	tg_swift_clamp_window(p, s, before, ack->now);
 }
 
 TG_INLINE void tg_swift_loss(const struct tg_swift_params *p, struct tg_swift *s,
@@ -102,7 +102,7 @@ TG_INLINE void tg_swift_loss(const struct tg_swift_params *p, struct tg_swift *s
 		s->cwnd = p->min_cwnd;
 	else if (tg_swift_may_decrease(s, loss->now, loss->rtt))
 		s->cwnd = tg_mul_shift(s->cwnd, p->min_factor, 30);
-	tg_swift_settle(p, s, before, loss->now);
+	tg_swift_clamp_window(p, s, before, loss->now);
 }
 
 #endif

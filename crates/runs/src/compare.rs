@@ -76,7 +76,7 @@ pub fn compare_plans(
     };
     let destinations = protocols.iter().map(destination_of).collect::<Result<Vec<_>, Error>>()?;
     let named: Vec<_> = protocols.iter().map(String::as_str).zip(plans).collect();
-    options.tell_resolved(&named);
+    options.report_resolved(&named);
     let done = in_parallel(plans.len(), options.threads(), |i, threads| {
         let out = destinations[i].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         run_numbered(&plans[i], options, threads, i, out)

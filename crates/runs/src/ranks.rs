@@ -89,7 +89,7 @@ impl Ranks {
     ///
     /// # Errors
     /// When a process has another build or another scenario.
-    pub(crate) fn greet(&self, plan: &Plan, options: &RunOptions<'_>) -> Result<usize, Error> {
+    pub(crate) fn agree(&self, plan: &Plan, options: &RunOptions<'_>) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),

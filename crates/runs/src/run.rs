@@ -64,7 +64,7 @@ impl RunOptions<'_> {
     }
 
     /// Reports the resolved plans, each under a name, if `resolved` is set.
-    pub fn tell_resolved(&self, plans: &[(&str, &Plan)]) {
+    pub fn report_resolved(&self, plans: &[(&str, &Plan)]) {
         if let Some(notice) = self.resolved {
             resolution(plans).iter().for_each(|line| notice(line));
         }
@@ -91,7 +91,7 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
         let open = |capture| Capturing::open(plan, capture, options.force);
         let capturing = options.capture.map(open).transpose()?;
-        options.tell_resolved(&[(&plan.name, plan)]);
+        options.report_resolved(&[(&plan.name, plan)]);
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
@@ -121,7 +121,7 @@ pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
     crate::guarded(|| {
         let Some(ranks) = options.ranks else { return Ok(()) };
         let is_interrupted = || options.is_interrupted();
-        let parts = ranks.greet(plan, options)?;
+        let parts = ranks.agree(plan, options)?;
         let mut engine = build_among(plan, (ranks, parts), &is_interrupted)?;
         engine.serve().map_err(interrupt::lost(&is_interrupted))
     })
@@ -159,7 +159,7 @@ fn run_in_chunks(
     };
     let is_interrupted = || options.is_interrupted();
     let ranks = match options.ranks {
-        Some(ranks) => Some((ranks, ranks.greet(plan, options)?)),
+        Some(ranks) => Some((ranks, ranks.agree(plan, options)?)),
         None => None,
     };
     let control = Control {

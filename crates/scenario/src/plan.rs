@@ -69,7 +69,7 @@ pub struct Output {
     pub carried_by: Option<String>,
 }
 
-/// Which messages completion times are of.
+/// Messages that completion times include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counted {
     /// Those submitted from warm-up on, whether they finish or not.

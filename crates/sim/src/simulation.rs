@@ -89,7 +89,7 @@ impl<P: Probe, N: Naming> Simulation for Run<P, N> {
 fn boxed(engine: Engine) -> Box<dyn Simulation> {
     match engine.0 {
         Form::Whole(run) => Box::new(run),
-        Form::Parts(run) => Box::new(run),
+        Form::Partitioned(run) => Box::new(run),
     }
 }
 

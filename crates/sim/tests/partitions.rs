@@ -9,7 +9,7 @@ use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 
 /// More partitions than racks are limited to the number of racks.
-const PARTS: [usize; 5] = [1, 2, 3, 5, 8];
+const NUMBERS: [usize; 5] = [1, 2, 3, 5, 8];
 
 /// Runs with `partitions` partitions, limited by the number of racks, and returns the results.
 fn left(setup: Setup, partitions: usize) -> Left {
@@ -23,7 +23,7 @@ fn left(setup: Setup, partitions: usize) -> Left {
 /// Asserts that numbers of partitions give the same results: two and, in turn, one of the larger
 /// numbers. Few setups run in all of them.
 fn same(cuts: Cuts) {
-    let (two, larger) = PARTS[1..].split_first().unwrap();
+    let (two, larger) = NUMBERS[1..].split_first().unwrap();
     let few = cuts.len() < larger.len();
     for (case, (what, setup)) in cuts.into_iter().enumerate() {
         assert!(racks(&setup) > 2, "{what}: {} racks", racks(&setup));
@@ -182,7 +182,7 @@ fn of_a_longer_run_under_load() {
         (trace, engine.finish().unwrap().digest)
     };
     let whole = digests(1);
-    for partitions in &PARTS[1..] {
+    for partitions in &NUMBERS[1..] {
         assert_eq!(digests(*partitions), whole, "{partitions} parts");
     }
 }

@@ -16,7 +16,7 @@ use nix::sys::time::TimeSpec;
 /// Requested size of socket buffers; the kernel may grant less to processes without root.
 const BUFFER_BYTES: usize = 4 << 20;
 /// Maximum number of messages from one socket before the next socket.
-const TURN: usize = 64;
+const MOST_MESSAGES: usize = 64;
 /// Maximum number of ready sockets per poll.
 const READY: usize = 64;
 /// Buffer size: more than the longest datagram or frame.
@@ -142,7 +142,7 @@ impl Sockets {
     ) -> io::Result<bool> {
         let Sockets { all, scratch, control, .. } = self;
         let Socket { name, fd, overrun } = &mut all[number as usize];
-        for _ in 0..TURN {
+        for _ in 0..MOST_MESSAGES {
             let mut slices = [IoSliceMut::new(scratch)];
             let message = match recvmsg::<A>(
                 fd.as_raw_fd(),

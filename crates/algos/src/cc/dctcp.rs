@@ -159,12 +159,12 @@ impl CongestionControl for Dctcp {
         }
         if ack.marked && may_cut {
             self.cwnd *= 1.0 - self.alpha / 2.0; // DCTCP eq. 2
-            self.settle();
+            self.clamp_window();
             self.threshold = self.cwnd;
             self.cut_end = ack.next_seq;
         } else if ack.window_limited && (may_cut || self.cwnd < self.threshold) {
             self.cwnd = grown(self.cwnd, self.threshold, self.packet, ack);
-            self.settle();
+            self.clamp_window();
         }
     }
 
@@ -199,7 +199,7 @@ impl Dctcp {
         (self.acked, self.marked) = (0, 0);
     }
 
-    fn settle(&mut self) {
+    fn clamp_window(&mut self) {
         self.cwnd = self.cwnd.clamp(self.packet, self.max_window);
     }
 }

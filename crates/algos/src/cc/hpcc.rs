@@ -337,7 +337,7 @@ impl Hpcc {
     /// HPCC algorithm 1, ComputeWind.
     fn update(&mut self, params: &HpccParams, ends_round: bool, limited: bool) {
         let (window, divides) = self.link.window(params, self.additive);
-        self.settle(window, limited);
+        self.clamp_window(window, limited);
         if ends_round {
             self.link.end_round(self.window, divides);
         }
@@ -373,12 +373,12 @@ impl Hpcc {
                 smallest = smallest.min(link.reference);
             }
         }
-        self.settle(smallest, ack.window_limited);
+        self.clamp_window(smallest, ack.window_limited);
     }
 
     /// Sets the window, limited to the allowed range.
     #[inline]
-    fn settle(&mut self, window: f64, limited: bool) {
+    fn clamp_window(&mut self, window: f64, limited: bool) {
         let most = if limited { self.max_window } else { self.window };
         self.window = window.clamp(self.min_window, most);
     }

@@ -309,7 +309,7 @@ impl CongestionControl for Poseidon {
                 _ => self.ratio(params, target, delay),
             };
         }
-        self.settle(params, before, ack.now);
+        self.clamp_window(params, before, ack.now);
     }
 
     // Poseidon algorithm 2
@@ -324,7 +324,7 @@ impl CongestionControl for Poseidon {
         } else if self.may_decrease(loss.now, loss.rtt) {
             self.cwnd *= params.min_md;
         }
-        self.settle(params, before, loss.now);
+        self.clamp_window(params, before, loss.now);
     }
 
     fn limit(&self, _params: &PoseidonParams) -> Limit {
@@ -401,7 +401,7 @@ impl Poseidon {
         self.last_decrease.is_none_or(|last| now.since(last) > rtt)
     }
 
-    fn settle(&mut self, params: &PoseidonParams, before: f64, now: Time) {
+    fn clamp_window(&mut self, params: &PoseidonParams, before: f64, now: Time) {
         self.cwnd = self.cwnd.clamp(params.min_cwnd, params.max_cwnd);
         if self.cwnd < before {
             self.last_decrease = Some(now);

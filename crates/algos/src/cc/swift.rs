@@ -161,7 +161,7 @@ impl CongestionControl for Swift {
         } else if self.may_decrease(ack.now, ack.rtt) {
             self.cwnd *= (1.0 - params.beta * (delay - target) / delay).max(1.0 - params.max_mdf);
         }
-        self.settle(params, before, ack.now);
+        self.clamp_window(params, before, ack.now);
     }
 
     // Swift algorithm 1
@@ -176,7 +176,7 @@ impl CongestionControl for Swift {
         } else if self.may_decrease(loss.now, loss.rtt) {
             self.cwnd *= 1.0 - params.max_mdf;
         }
-        self.settle(params, before, loss.now);
+        self.clamp_window(params, before, loss.now);
     }
 
     fn limit(&self, _params: &SwiftParams) -> Limit {
@@ -211,7 +211,7 @@ impl Swift {
         self.last_decrease.is_none_or(|last| now.since(last) >= rtt)
     }
 
-    fn settle(&mut self, params: &SwiftParams, before: f64, now: Time) {
+    fn clamp_window(&mut self, params: &SwiftParams, before: f64, now: Time) {
         self.cwnd = self.cwnd.clamp(params.min_cwnd, params.max_cwnd);
         if self.cwnd < before {
             self.last_decrease = Some(now);

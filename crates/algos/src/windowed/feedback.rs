@@ -21,8 +21,8 @@ impl<C: CongestionControl> Windowed<C> {
         if echo.probe {
             // Not of a packet: the round trip of a probe is shorter.
             if let Some(paths) = &mut sender.multipath {
-                let fate = if echo.marked { PathFeedback::Marked } else { PathFeedback::Good };
-                paths.feedback(now, packet.frame.entropy, fate);
+                let feedback = if echo.marked { PathFeedback::Marked } else { PathFeedback::Good };
+                paths.feedback(now, packet.frame.entropy, feedback);
             }
             return;
         }
@@ -171,8 +171,8 @@ impl<C: CongestionControl> Windowed<C> {
         if let Some(paths) = &mut sender.multipath {
             // The path is not to blame for the receiver's link.
             let is_last_hop = frame.priority > 0;
-            let fate = if is_last_hop { PathFeedback::Good } else { PathFeedback::Returned };
-            paths.feedback(now, frame.entropy, fate);
+            let feedback = if is_last_hop { PathFeedback::Good } else { PathFeedback::Returned };
+            paths.feedback(now, frame.entropy, feedback);
         }
         if is_new {
             // The time to the switch and back is none of the path.

@@ -89,13 +89,13 @@ impl Engine {
 
     /// Runs one iteration: orders, arrivals, deadlines and events for the application.
     pub(super) fn poll(&mut self) -> Next {
-        match self.try_turn() {
+        match self.try_poll() {
             Ok(next) => next,
             Err(why) => self.ends(why),
         }
     }
 
-    fn try_turn(&mut self) -> io::Result<Next> {
+    fn try_poll(&mut self) -> io::Result<Next> {
         let mut orders = std::mem::take(&mut self.orders);
         self.shared.orders(&mut orders);
         orders.drain(..).for_each(|order| self.execute(order));

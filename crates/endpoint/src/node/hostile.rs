@@ -124,7 +124,7 @@ impl Scene {
             delivered: 0,
             out: vec![0; 2_048],
         };
-        scene.settle();
+        scene.deliver_all();
         scene
     }
 
@@ -133,7 +133,7 @@ impl Scene {
         let body = Bytes::from_static(HONEST);
         let sent = self.friend.send(self.now, peer, &[], body, Terms::default());
         assert!(sent.is_ok(), "{sent:?}");
-        self.settle();
+        self.deliver_all();
     }
 
     /// Opens a session with a correct handshake.
@@ -200,7 +200,7 @@ impl Scene {
                         let _ = self.node.send(self.now, peer, &[1], body, Terms::default());
                     }
                 }
-                self.settle();
+                self.deliver_all();
             }
             _ => self.pass(RTT.scale(0.5)),
         }
@@ -217,7 +217,7 @@ impl Scene {
         let bytes = &mut bytes[..];
         let arrival = Arrival { from: address(from), tos, held: Span::ZERO, bytes };
         self.node.receive(self.now, arrival);
-        self.settle();
+        self.deliver_all();
     }
 
     /// Advances the time and delivers datagrams between node and honest peer.
@@ -234,11 +234,11 @@ impl Scene {
             let arrival = Arrival { from: address(NODE), tos: 0, held: Span::ZERO, bytes };
             self.friend.receive(self.now, arrival);
         }
-        self.settle();
+        self.deliver_all();
     }
 
     /// Handles the deadlines of both.
-    fn settle(&mut self) {
+    fn deliver_all(&mut self) {
         let rests = (0..MOST_LOOKS).any(|_| {
             if self.node.deadline() <= self.now {
                 self.node.on_deadline(self.now);

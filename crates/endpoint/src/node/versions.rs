@@ -54,7 +54,7 @@ impl Scene {
             0 => {
                 // The node may have no room for another peer.
                 let _ = self.nodes[to].connect(self.now, address(1 - to as u8));
-                self.settle();
+                self.deliver_all();
                 // The refusal arrives before the node gives up.
                 self.wait(SILENCE);
             }
@@ -77,7 +77,7 @@ impl Scene {
     /// Delivers a datagram of a third host with the address of the other node.
     fn forge(&mut self, to: usize, bytes: Vec<u8>) {
         self.wires[to].push_back(bytes);
-        self.settle();
+        self.deliver_all();
     }
 
     /// Advances the time and handles the deadlines of both nodes.
@@ -88,12 +88,12 @@ impl Scene {
             self.now = due.max(self.now + Span::us(1)).min(end);
             let now = self.now;
             self.nodes.iter_mut().for_each(|node| node.on_deadline(now));
-            self.settle();
+            self.deliver_all();
         }
     }
 
     /// Delivers all datagrams, and those that they cause, at the same time.
-    fn settle(&mut self) {
+    fn deliver_all(&mut self) {
         let begun = self.transmit() + self.wires.iter().map(VecDeque::len).sum::<usize>();
         let mut followed = 0;
         while let Some(to) = (0..2).find(|&to| !self.wires[to].is_empty()) {

@@ -172,7 +172,7 @@ pub fn testbed(
     tidegate_runs::guarded::guarded(|| {
         refuse(plan)?;
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
-        options.tell_resolved(&[(&plan.name, plan)]);
+        options.report_resolved(&[(&plan.name, plan)]);
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }

@@ -44,19 +44,19 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
             all.clone().map(addition).collect()
         }));
     }
-    let told_by_settings = additions.len();
+    let from_settings = additions.len();
     let mut kinds = Vec::new();
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
     additions.push(folders);
     let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
     let mut suffixes = vec![String::new(); runs.len()];
     for (number, addition) in additions.iter().enumerate() {
-        if number == told_by_settings {
+        if number == from_settings {
             kinds.clone_from(&suffixes);
         }
         let apart = |i: usize, j: usize| {
-            let differ = number == packets_at
-                || number < told_by_settings && settings_of[i] != settings_of[j];
+            let differ =
+                number == packets_at || number < from_settings && settings_of[i] != settings_of[j];
             (titles[i] == titles[j] || differ)
                 && suffixes[i] == suffixes[j]
                 && addition[i] != addition[j]

@@ -127,7 +127,7 @@ pub fn run_seeded(
     // run, because a system limits the number of open files.
     (0..all.len() * names.len()).try_for_each(|i| open(i).map(drop))?;
     let first = names.iter().map(String::as_str).zip(&all[0].plans);
-    options.tell_resolved(&first.collect::<Vec<_>>());
+    options.report_resolved(&first.collect::<Vec<_>>());
     let done = in_parallel(all.len() * names.len(), options.threads(), |i, threads| {
         let plan = &all[i / names.len()].plans[i % names.len()];
         let (summary, kept) = run_numbered(plan, options, threads, i, open(i)?)?;

@@ -127,7 +127,7 @@ pub(crate) static OUTPUT: &[Key] = &[
         "messages",
         Shape::Word(&["submitted", "completed"]),
         Optional,
-        "Which messages completion times and slowdowns are of: those submitted from \
+        "Messages that completion times and slowdowns include: those submitted from \
          warm-up on, the unfinished ones counted as such (submitted, unless set), or those that \
          complete between warm-up and duration, whenever they were submitted (completed).",
     ),

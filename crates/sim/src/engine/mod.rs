@@ -21,7 +21,7 @@ pub struct Engine<P: Probe = ()>(pub(crate) Form<P>);
 /// A run with one partition avoids the mapping of IDs that several need.
 pub(crate) enum Form<P> {
     Whole(Run<P, Same>),
-    Parts(Run<P, Table>),
+    Partitioned(Run<P, Table>),
 }
 
 /// Calls the run, whatever its form.
@@ -29,7 +29,7 @@ macro_rules! delegate {
     ($form:expr, $run:ident => $answer:expr) => {
         match $form {
             Form::Whole($run) => $answer,
-            Form::Parts($run) => $answer,
+            Form::Partitioned($run) => $answer,
         }
     };
 }
@@ -62,7 +62,7 @@ impl<P: Probe> Engine<P> {
         };
         Ok(Engine(match partitioning.partitions {
             1 => Form::Whole(Run::new(ground, partitioning, probes, None)),
-            _ => Form::Parts(Run::new(ground, partitioning, probes, None)),
+            _ => Form::Partitioned(Run::new(ground, partitioning, probes, None)),
         }))
     }
 
@@ -100,7 +100,7 @@ impl<P: Probe> Engine<P> {
         }
         probes.truncate(most / ranks);
         let partitioning = Partitioning::new(fabric, least, ranks * probes.len());
-        Ok(Engine(Form::Parts(Run::new(ground, partitioning, probes, Some(communicator)))))
+        Ok(Engine(Form::Partitioned(Run::new(ground, partitioning, probes, Some(communicator)))))
     }
 
     /// Executes the operations of rank 0 until it has finished. All other ranks call this, and then

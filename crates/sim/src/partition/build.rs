@@ -15,7 +15,7 @@ use super::link_effects::LinkEffects;
 use super::links::Links;
 use super::measures::Measures;
 use super::partitioning::Partitioning;
-use super::switching::{Parts, Returns, Switching};
+use super::switching::{Inputs, Returns, Switching};
 use super::uplinks::Uplinks;
 use crate::events::{Common, EventList, Group};
 use crate::fabric::faults::Injector;
@@ -60,7 +60,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
         let schedulers = lookup.schedulers(&own, &mut ports);
         let wakes = !schedulers.is_empty() || fabric.circuits.is_some();
-        let parts = Parts {
+        let inputs = Inputs {
             routing,
             schedulers,
             own: lookup.switches(),
@@ -69,7 +69,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         };
         let with_ports = (&mut ports[..], &all[..], own.len());
         let index_of = |name| port_names.index_of(name);
-        let switching = Switching::new(fabric, with_ports, markings, seed, index_of, parts);
+        let switching = Switching::new(fabric, with_ports, markings, seed, index_of, inputs);
 
         let crossings = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = lookup.partition_of(fabric.port_ends(name).to);

@@ -275,8 +275,8 @@ impl Outbox {
             return None;
         }
         if let Some(multipath) = &mut message.multipath {
-            let fate = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
-            multipath.feedback(step.now, entropy, fate);
+            let feedback = if ack.marked { PathFeedback::Marked } else { PathFeedback::Good };
+            multipath.feedback(step.now, entropy, feedback);
             message.recent.add(true);
         }
         message.end_speculation(settings.demand);
@@ -332,8 +332,8 @@ impl Outbox {
         }
         if let Some(multipath) = &mut message.multipath {
             // The path is not to blame for the receiver's link.
-            let fate = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
-            multipath.feedback(step.now, entropy, fate);
+            let feedback = if nack.last_hop { PathFeedback::Good } else { PathFeedback::Trimmed };
+            multipath.feedback(step.now, entropy, feedback);
             message.recent.add(false);
         }
         message.nacks += 1;
@@ -359,8 +359,8 @@ impl Outbox {
         }
         let mut is_bad_path = false;
         if let Some(multipath) = &mut message.multipath {
-            let fate = if last_hop { PathFeedback::Good } else { PathFeedback::Returned };
-            multipath.feedback(step.now, entropy, fate);
+            let feedback = if last_hop { PathFeedback::Good } else { PathFeedback::Returned };
+            multipath.feedback(step.now, entropy, feedback);
             message.recent.add(false);
             is_bad_path = message.recent.is_good();
         }

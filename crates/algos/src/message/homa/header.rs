@@ -6,7 +6,7 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
-use super::incast::Part;
+use super::incast::IncastRole;
 use crate::kit::words::{flag, pair, unpair};
 
 headers! {
@@ -149,23 +149,23 @@ pub(super) struct Announced {
     pub(super) message: u32,
     pub(super) unscheduled: u32,
     pub(super) size: u64,
-    pub(super) part: Part,
+    pub(super) role: IncastRole,
 }
 
 impl Data {
     #[inline]
     pub(super) fn announced(&self) -> Announced {
         let Data { lane, generation, message, unscheduled, size, .. } = *self;
-        let part = Part { wants_brief: self.wants_brief, replies: self.replies };
-        Announced { lane, generation, message, unscheduled, size, part }
+        let role = IncastRole { wants_brief: self.wants_brief, replies: self.replies };
+        Announced { lane, generation, message, unscheduled, size, role }
     }
 }
 
 impl NeedAck {
     pub(super) fn announced(&self) -> Announced {
         let NeedAck { lane, generation, message, unscheduled, size, .. } = *self;
-        let part = Part { wants_brief: self.wants_brief, replies: self.replies };
-        Announced { lane, generation, message, unscheduled, size, part }
+        let role = IncastRole { wants_brief: self.wants_brief, replies: self.replies };
+        Announced { lane, generation, message, unscheduled, size, role }
     }
 }
 

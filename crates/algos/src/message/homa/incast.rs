@@ -16,7 +16,7 @@ const MOST_BRIEF: usize = 1 << 16;
 
 /// Role of a message in incast control, as its packets state it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Part {
+pub(super) struct IncastRole {
     /// Whether it is a request for a brief reply.
     pub(super) wants_brief: bool,
     /// Whether it is a reply.
@@ -37,25 +37,25 @@ impl Exchanges {
     /// Registers a submitted message. `limit` is the number of requests that may be outstanding
     /// without incast control; 0 disables it. Returns the role to state in its packets, and whether
     /// the message is to start brief.
-    pub(super) fn submit(&mut self, limit: u64, message: &Message) -> (Part, bool) {
+    pub(super) fn submit(&mut self, limit: u64, message: &Message) -> (IncastRole, bool) {
         match message.role {
-            Role::Alone => (Part::default(), false),
+            Role::Alone => (IncastRole::default(), false),
             Role::Request => {
                 self.out += 1;
                 *self.out_to.entry(message.dst) += 1;
                 let wants_brief = limit > 0 && self.out > limit;
-                (Part { wants_brief, replies: false }, false)
+                (IncastRole { wants_brief, replies: false }, false)
             }
             Role::Reply { request } => {
                 let is_brief = self.brief.remove(&(message.dst, request));
-                (Part { wants_brief: false, replies: true }, is_brief)
+                (IncastRole { wants_brief: false, replies: true }, is_brief)
             }
         }
     }
 
     /// Registers that a message of `src` with this number has arrived.
-    pub(super) fn arrived(&mut self, src: u32, id: u32, part: Part) {
-        if part.replies {
+    pub(super) fn arrived(&mut self, src: u32, id: u32, role: IncastRole) {
+        if role.replies {
             // A packet can claim to be a reply without a request.
             let waiting = self.out_to.entry(src);
             if *waiting > 0 {
@@ -63,7 +63,7 @@ impl Exchanges {
                 self.out -= 1;
             }
         }
-        if part.wants_brief && self.brief.len() < MOST_BRIEF {
+        if role.wants_brief && self.brief.len() < MOST_BRIEF {
             self.brief.insert((src, id));
         }
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Application, Message, MessageId, Time};
 
 use super::header::{Ack, Announced, Data, Header, NO_MESSAGE, NeedAck};
-use super::incast::{Exchanges, Part};
+use super::incast::{Exchanges, IncastRole};
 use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
@@ -54,7 +54,7 @@ pub(super) struct Incoming {
     pub(super) requested_at: Time,
     pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
-    part: Part,
+    role: IncastRole,
 }
 
 impl Incoming {
@@ -234,7 +234,7 @@ impl Inbox {
             window: last.window.cleared(),
             order: self.order,
             waits_since: now,
-            part: announced.part,
+            role: announced.role,
             ..Incoming::default()
         });
         self.sources[number as usize].lanes.open(announced.lane, announced.generation, slot);
@@ -399,7 +399,7 @@ impl Inbox {
         source.messages.remove(&mut self.positions, slot);
         source.lanes.close(message.lane, ());
         // Before the call of the application, which may submit a reply.
-        self.exchanges.arrived(source.host, id, message.part);
+        self.exchanges.arrived(source.host, id, message.role);
         app.completed(step.now, MessageId { src: source.host, id });
         self.timers.remove(slot);
         self.messages.remove(slot);

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Message, Time};
 
 use super::header::{Data, Grant, Header, NeedAck};
-use super::incast::Part;
+use super::incast::IncastRole;
 use super::receiver::MAX_AHEAD;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
@@ -49,7 +49,7 @@ pub(super) struct Outgoing {
     runs: VecDeque<Run>,
     /// Whether it waits for a lane.
     held: bool,
-    part: Part,
+    role: IncastRole,
     /// Whether it starts with one packet only.
     is_brief: bool,
     order: u64,
@@ -171,7 +171,7 @@ impl Outbox {
         step: &mut Step<'_>,
         destination: u32,
         message: &Message,
-        (part, is_brief): (Part, bool),
+        (role, is_brief): (IncastRole, bool),
     ) -> Key {
         self.order += 1;
         let slot = self.messages.insert(|last| {
@@ -183,7 +183,7 @@ impl Outbox {
                 size: message.bytes,
                 packets: step.settings.packets.of(message.bytes),
                 order: self.order,
-                part,
+                role,
                 is_brief,
                 runs,
                 ..Outgoing::default()
@@ -276,8 +276,8 @@ impl Outbox {
             retransmission: again,
             scheduled: packet >= message.unscheduled,
             acknowledges: false,
-            wants_brief: message.part.wants_brief,
-            replies: message.part.replies,
+            wants_brief: message.role.wants_brief,
+            replies: message.role.replies,
             lane: message.lane,
             generation: message.generation,
             message: message.id,
@@ -373,8 +373,8 @@ impl Outbox {
 pub(super) fn need_ack(message: &Outgoing, settings: &Settings) -> NeedAck {
     NeedAck {
         repeated: false,
-        wants_brief: message.part.wants_brief,
-        replies: message.part.replies,
+        wants_brief: message.role.wants_brief,
+        replies: message.role.replies,
         lane: message.lane,
         generation: message.generation,
         message: message.id,

@@ -80,7 +80,7 @@ struct Switch {
 }
 
 /// Inputs of [`Switching::new`] that are built together with the partition's ports.
-pub(super) struct Parts {
+pub(super) struct Inputs {
     pub(super) routing: Routing,
     pub(super) schedulers: Vec<Option<Box<Scheduler>>>,
     /// Switches that belong to this partition.
@@ -101,9 +101,9 @@ impl Switching {
         markings: &Markings,
         seed: u64,
         index_of: impl Fn(u32) -> u32,
-        parts: Parts,
+        inputs: Inputs,
     ) -> Switching {
-        let Parts { routing, schedulers, own, histograms, returns } = parts;
+        let Inputs { routing, schedulers, own, histograms, returns } = inputs;
         let is_here = |switch: u32| own.binary_search(&switch).is_ok();
         let racks = Racks::new(fabric, ports, index_of, is_here);
         let (switches, switch_ports) = switches(fabric, &ports[..own_ports]);

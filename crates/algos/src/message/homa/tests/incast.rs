@@ -2,7 +2,7 @@
 
 use tidegate_core::Role;
 
-use super::super::incast::{Exchanges, Part};
+use super::super::incast::{Exchanges, IncastRole};
 use super::*;
 
 const FULL: u64 = MTU as u64;
@@ -148,7 +148,7 @@ fn unanswered_requests_take_bounded_memory() {
 #[test]
 fn replies_are_flagged_and_unrequested_ones_ignored() {
     let mut exchanges = Exchanges::default();
-    exchanges.arrived(1, 0, Part { wants_brief: false, replies: true });
+    exchanges.arrived(1, 0, IncastRole { wants_brief: false, replies: true });
     let wants: Vec<bool> =
         (0..2).map(|id| exchanges.submit(1, &request(id)).0.wants_brief).collect();
     assert_eq!(wants, [false, true]);
@@ -161,12 +161,12 @@ fn requests_to_a_forgotten_host_end() {
     let mut exchanges = Exchanges::default();
     for (id, dst) in [(0, 1), (1, 1), (2, 2)] {
         exchanges.submit(9, &Message { dst, ..request(id) });
-        exchanges.arrived(dst, id, Part { wants_brief: true, replies: false });
+        exchanges.arrived(dst, id, IncastRole { wants_brief: true, replies: false });
     }
     exchanges.forget(1);
     assert_eq!(exchanges.brief(), 1, "a reply to host 2 starts brief");
     // A late reply, if it were accepted.
-    exchanges.arrived(1, 7, Part { wants_brief: false, replies: true });
+    exchanges.arrived(1, 7, IncastRole { wants_brief: false, replies: true });
     assert!(!exchanges.submit(2, &request(3)).0.wants_brief, "the second to wait");
     assert!(exchanges.submit(2, &request(4)).0.wants_brief);
 }
