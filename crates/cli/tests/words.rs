@@ -25,6 +25,12 @@ const RETIRED: &[&str] = &[
     "told",
     "heard",
     "wishes",
+    "fate",
+    "Fate",
+    "try_turn",
+    "tell_resolved",
+    "greet",
+    "Exchanged",
 ];
 
 /// Everyday expressions that stood for technical terms.

@@ -42,7 +42,7 @@ const MAX_PENALTY: u8 = 15;
 /// acknowledgements could otherwise add any number.
 const MOST_RECYCLED: usize = 1 << 14;
 
-/// Fate of a packet on its path.
+/// Outcome of a packet on its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PathFeedback {
     /// It arrived without a mark, or was trimmed at the last hop without a mark.

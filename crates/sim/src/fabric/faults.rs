@@ -10,7 +10,7 @@ use tidegate_core::fabric::{Fabric, Node, RateChange};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::{Domain, Rate, Rng, Span, Time};
 
-/// Fate of a packet that reaches the end of a link.
+/// Outcome of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Impairment {
     Arrives,

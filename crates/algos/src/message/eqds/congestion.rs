@@ -35,7 +35,7 @@ struct Counts {
     trimmed_in_core: u32,
 }
 
-/// Fate of an arriving data packet.
+/// Outcome of an arriving data packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     Whole { marked: bool },
