@@ -209,7 +209,6 @@ def tune(
     elif "all" in names:
         raise UsageError("--protocols: `all` cannot be combined with other names")
     wanted = [goals.objective(text) for text in _texts("--objective", objective)]
-
     bounds = [goals.constraint(text) for text in _texts("--subject-to", subject_to)]
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"

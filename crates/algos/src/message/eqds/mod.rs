@@ -389,7 +389,7 @@ impl<P> Transport for PullTransport<P> {
     }
 }
 
-/// Payload and arrival of a data packet.
+/// Payload and outcome of a data packet.
 #[inline]
 fn passage(packet: &PacketMut<'_>) -> Passage {
     let payload_bytes = packet.body.payload_bytes;

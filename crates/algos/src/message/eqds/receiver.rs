@@ -47,7 +47,7 @@ impl Incoming {
     }
 }
 
-/// Payload and arrival of an arriving data packet.
+/// Payload and outcome of an arriving data packet.
 #[derive(Clone, Copy)]
 pub(super) struct Passage {
     pub(super) payload_bytes: u32,
