@@ -2,39 +2,9 @@
 
 use crate::params::Params;
 use crate::{
-    ConnectionDefaults, FabricProperties, FabricRequirements, Hop, OperatingPoint, ProtocolInfo,
-    Rate, Span, Time, choice,
+    ConnectionDefaults, FabricProperties, FabricRequirements, Hop, OperatingPoint, Path,
+    ProtocolInfo, Span, Time,
 };
-
-/// Path properties that a congestion control knows when the connection starts.
-#[derive(Clone, Copy, Debug)]
-pub struct Path {
-    /// Propagation, switch latency, serialisation of one full packet forward and of one minimum
-    /// frame back, without contention.
-    pub base_rtt: Span,
-    /// The largest base RTT of any pair in the fabric.
-    pub fabric_base_rtt: Span,
-    /// Rate of the sender's NIC.
-    pub nic_rate: Rate,
-    /// Rate of the slowest link on the path.
-    pub bottleneck_rate: Rate,
-    /// Bandwidth-delay product in bytes. Default: NIC rate times the fabric's base RTT.
-    pub bdp_bytes: f64,
-    /// Payload of a full packet.
-    pub mtu: u32,
-    /// Wire bytes of a full packet, including telemetry; its payload if the window counts payload.
-    pub full_wire_bytes: u32,
-    /// Number of switches on the path.
-    pub hops: u32,
-}
-
-impl Path {
-    /// Base RTT that the bandwidth-delay product corresponds to, in picoseconds: by default the
-    /// fabric's largest.
-    pub fn bdp_time_ps(&self) -> f64 {
-        (self.bdp_bytes * 8e12 / self.nic_rate.as_bps() as f64).max(1.0)
-    }
-}
 
 /// One acknowledgement.
 #[derive(Clone, Copy, Debug)]
@@ -91,63 +61,6 @@ pub struct Loss {
     pub rtt: Span,
     /// Number of the next new packet, as in [`Ack::next_seq`].
     pub next_seq: u64,
-}
-
-choice! {
-    /// Condition for a packet to start under a window.
-    pub enum WindowRule {
-        /// A full packet must still fit. RFC 5681, section 2, defines the window as the data that
-        /// may be in flight.
-        Fits = "fits",
-        /// Any part of the window must be left, so up to one packet more is in flight. This is the
-        /// rule of the simulators that descend from HPCC's.
-        Below = "below",
-    }
-}
-
-choice! {
-    /// Treatment of packets that arrive behind a missing one.
-    pub enum RecoveryRule {
-        /// They are kept, and only the missing packets are retransmitted.
-        Selective = "selective",
-        /// They are dropped, and everything from the missing packet on is retransmitted, as by NICs
-        /// without memory for them.
-        GoBackN = "go-back-n",
-        /// They are kept. A packet is lost if a switch trimmed it or its own timeout expires; the
-        /// order of arrivals says nothing, because packets take many paths.
-        Trimmed = "trimmed",
-    }
-}
-
-choice! {
-    /// Choice of the path of a packet, by an entropy that switches hash.
-    pub enum MultipathRule {
-        /// All packets of a connection take one path.
-        Off = "off",
-        /// All paths in turn.
-        Oblivious = "oblivious",
-        /// A random path for each flowlet.
-        Flowlet = "flowlet",
-        /// All paths in turn, without those that were congested.
-        Bitmap = "bitmap",
-        /// Recycled entropies.
-        Reps = "reps",
-        /// Recycled entropies, or else as `bitmap`.
-        Mixed = "mixed",
-        /// The path states of Multipath Reliable Connection.
-        Mrc = "mrc",
-    }
-}
-
-choice! {
-    /// Effect of a new pace on the packet whose departure time is already set.
-    pub enum PendingRule {
-        /// None: it leaves at the time that the old pace set.
-        Keep = "keep",
-        /// Its departure time moves by the difference between the gaps of the preceding packet at
-        /// the new and at the old pace, even if that time has passed.
-        Shift = "shift",
-    }
 }
 
 /// A packet whose payload a switch has dropped. Its headers have arrived, or a switch has returned
