@@ -1,9 +1,12 @@
 //! Axes of a sweep: one key of a scenario and its values.
 
-use super::{FAILURE, range, repeated};
+use super::{range, repeated};
 use crate::error::{Error, shortened};
 use crate::overrides::Override;
 use crate::read::tree::{Node, Raw, Source};
+
+/// The key that names the failure of a run.
+pub const FAILURE: &str = "faults.failure";
 
 /// A key of a scenario and its values, at least one.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,12 +1,9 @@
 //! Sets of failures as values of an axis: `failure=each-link`.
 
-use super::{Axis, changes};
+use super::{Axis, FAILURE, changes};
 use crate::compile::failure::{Each, NONE};
 use crate::error::{Error, one_of};
 use crate::overrides::Override;
-
-/// The key that names the failure of a run.
-pub const FAILURE: &str = "faults.failure";
 
 /// Replaces the sets of failures in axes by their members on the fabric of a scenario. Without
 /// `none` among the values, `none` becomes the first. `scenario` is the text of the file `origin`;

@@ -13,8 +13,8 @@ use tidegate_core::mix64;
 use crate::error::{Error, shortened};
 use crate::overrides::Override;
 
-pub use axis::{Axis, AxisValue};
-pub use failures::{FAILURE, with_failures};
+pub use axis::{Axis, AxisValue, FAILURE};
+pub use failures::with_failures;
 pub use file::SweepFile;
 pub(crate) use file::refuse;
 pub use seeds::SeedList;

@@ -153,7 +153,7 @@ impl Workload {
                  {}: loads refer to that time",
                 trace.duration, host_link.rate
             ));
-            trace.duration = synthetic::rounded(needed);
+            trace.duration = time::rounded(needed);
         }
         let rule = options.incast;
         let (incast, is_incast) = incast::find(&trace.flows, hosts, trace.duration, rule);

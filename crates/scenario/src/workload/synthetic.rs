@@ -5,6 +5,7 @@ use std::fmt::Write;
 use tidegate_core::Span;
 
 use super::distribution::is_alike;
+use super::time::rounded;
 use super::{FoundIncast, Workload, percentile};
 
 /// Largest number of groups of senders on a side.
@@ -136,14 +137,6 @@ fn bursts(incast: &FoundIncast, sizes: &[u64]) -> String {
         let _ = writeln!(text, "jitter = \"{}\"", rounded(incast.spread));
     }
     text
-}
-
-/// A time with at most six significant digits, above a microsecond in whole nanoseconds.
-pub(super) fn rounded(span: Span) -> Span {
-    let digits = span.as_ps().max(1).ilog10();
-    let least = if span > Span::us(1) { 3 } else { 0 };
-    let unit = 10u64.pow(digits.saturating_sub(5).max(least));
-    Span::ps(span.as_ps().div_ceil(unit) * unit)
 }
 
 /// A list of hosts as ranges: `key = ["h[0-3]", "h7"]`.

@@ -1,5 +1,7 @@
 //! Times in lists of flows, in picoseconds.
 
+use tidegate_core::Span;
+
 use crate::error::{Error, nearest, one_of};
 
 /// Unit of a time.
@@ -118,6 +120,14 @@ pub(super) fn date(text: &str) -> Option<i128> {
     let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
     let seconds = days * 86_400 + hour * 3_600 + minute * 60;
     is_valid.then_some(seconds * TimeUnit::S.ps() + second)
+}
+
+/// A time with at most six significant digits, above a microsecond in whole nanoseconds.
+pub(super) fn rounded(span: Span) -> Span {
+    let digits = span.as_ps().max(1).ilog10();
+    let least = if span > Span::us(1) { 3 } else { 0 };
+    let unit = 10u64.pow(digits.saturating_sub(5).max(least));
+    Span::ps(span.as_ps().div_ceil(unit) * unit)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use tidegate_core::{Span, Time};
 
 use super::address::{Address, Addresses};
-use super::synthetic::rounded;
+use super::time::rounded;
 use crate::error::Error;
 
 /// Largest number of flows of a trace.
