@@ -58,7 +58,7 @@ use crate::plot::{Plot, is_paper, paper_source};
 use jobs::{Jobs, calibrate, forecast, kept, make};
 use judge::{Measured, Varied};
 use record::Record;
-use registry::{Choice, Fact, Figure};
+use registry::{Choice, Fact, Figure, Query};
 pub(crate) use scenarios::{scenarios, seeds};
 pub use sensitivity::{Alternative, Sensitivity};
 #[cfg(test)]
@@ -412,7 +412,8 @@ pub fn reproduce(
         let pictures = draw::pictures(paper, figure, &runs);
         let key = if options.quick { String::new() } else { record::figure_key(paper, figure)? };
         if let Some(text) = result.papers.last_mut() {
-            let tables = figure.tables.iter().map(|of| of.markdown(figure, |run| &runs[run]));
+            let cell = |query: &Query, name: &str| figure.estimate(query, name, |run| &runs[run]);
+            let tables = figure.tables.iter().map(|table| table.markdown(cell));
             text.figures.push(FigureText {
                 figure: figure.name.clone(),
                 title: figure.title.clone(),

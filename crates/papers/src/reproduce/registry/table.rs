@@ -4,11 +4,10 @@ use std::fmt::Write;
 
 use serde::Deserialize;
 
+use super::Query;
 use super::query::Pick;
-use super::{Figure, Query};
 use tidegate_runs::estimate::Estimate;
 use tidegate_runs::numbers::digits;
-use tidegate_runs::observe::Observations;
 
 /// A metric by two parts of the runs' names: as measured, and, if `best` is set, relative to the
 /// best of each column.
@@ -42,15 +41,11 @@ impl Table {
         self.cells.runs = cells.filter_map(named).collect();
     }
 
-    /// Markdown of the values, and, if `best` is set, of a second table relative to the best of
-    /// each column, with row means. Cells without a value are empty and do not count.
-    pub(crate) fn markdown<'a>(
-        &self,
-        figure: &Figure,
-        seen: impl Fn(usize) -> &'a [&'a Observations],
-    ) -> String {
-        let value = |name: &String| figure.estimate(&self.cells, name, &seen);
-        let values: Vec<Option<Estimate>> = self.cells.runs.iter().map(value).collect();
+    /// Markdown of the values of all runs, and, if `best` is set, of a second table relative to the
+    /// best of each column, with row means. Cells without a value are empty and do not count.
+    pub(crate) fn markdown(&self, value: impl Fn(&Query, &str) -> Option<Estimate>) -> String {
+        let names = self.cells.runs.iter();
+        let values: Vec<Option<Estimate>> = names.map(|name| value(&self.cells, name)).collect();
         let title = &self.title;
         let unit = if self.unit.is_empty() { String::new() } else { format!(", in {}", self.unit) };
         let mut text = format!("{title}{unit}:\n\n");
@@ -94,8 +89,8 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tidegate_runs::observe::Delivered;
+    use super::super::Figure;
+    use tidegate_runs::observe::{Delivered, Observations};
 
     #[test]
     fn cells_are_relative_to_the_column_s_best() {
@@ -121,7 +116,8 @@ mod tests {
         let all: Vec<Observations> = (0..figure.runs.len()).map(seen).collect();
         let seeds: Vec<[&Observations; 1]> = all.iter().map(|seen| [seen]).collect();
         assert_eq!(
-            figure.tables[0].markdown(&figure, |run| &seeds[run]),
+            figure.tables[0]
+                .markdown(|query, name| figure.estimate(query, name, |run| &seeds[run])),
             "Goodput, in Gbit/s:\n\n| | a | b |\n|---|--:|--:|\n| in | 2 | 4 |\n| out | 8 |  |\n\n\
              Goodput, over the best of each column:\n\n| | a | b | mean |\n|---|--:|--:|--:|\n\
              | in | 0.25 | 1 | 0.625 |\n| out | 1 |  | 1 |"
