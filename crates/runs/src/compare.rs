@@ -4,38 +4,14 @@ use std::io::{self, Write};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde::Serialize;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
+use crate::results::{Compared, Comparison, Results};
 use crate::run::{publish, run_numbered};
-use crate::{Destination, Error, Results, RunOptions, Source, catalog, interrupt, load};
-
-/// A scenario under several protocols: the content of `comparison.json`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Comparison {
-    /// Version of this schema.
-    pub schema: u32,
-    /// Name of the scenario.
-    pub name: String,
-    /// Seed of all randomness.
-    pub seed: u64,
-    /// Differences between the runs that are probably not intended to be compared.
-    pub warnings: Vec<String>,
-    /// One run per protocol, in the requested order.
-    pub runs: Vec<Compared>,
-}
-
-/// One run of a comparison.
-#[derive(Clone, Debug, Serialize)]
-pub struct Compared {
-    /// The protocol under comparison. Flows that name another one in the scenario keep it.
-    pub protocol: String,
-    /// Its results.
-    pub summary: Summary,
-}
+use crate::{Destination, Error, RunOptions, Source, catalog, interrupt, load};
 
 /// Runs the scenario under each of `protocols`, several at a time if there are enough threads. The
 /// results of each run go to its own subfolder of `options.out`, next to `comparison.json`.

@@ -4,10 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_results::Summary;
 use tidegate_sim::RankFailure;
 
-use crate::{Aggregate, Comparison};
+use crate::results::Results;
 
 /// An error of a run, a scenario, or a caller.
 #[derive(Debug)]
@@ -54,18 +53,6 @@ pub enum Error {
     RankFailure(RankFailure),
     /// The run was interrupted.
     Interrupted,
-}
-
-/// Results of one or more runs.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "it is boxed")]
-pub enum Results {
-    /// One run.
-    Run(Summary),
-    /// Of a comparison.
-    Comparison(Comparison),
-    /// Of several seeds.
-    Aggregate(Aggregate),
 }
 
 impl From<tidegate_scenario::Error> for Error {

@@ -5,6 +5,7 @@
 //! This crate reads the clock, opens files and starts runs. The engine below it does not read the
 //! clock or access files.
 
+mod aggregated;
 #[cfg(test)]
 mod any_scenario;
 pub mod cache;
@@ -29,6 +30,7 @@ mod pcap;
 mod ranks;
 pub mod readings;
 mod resolution;
+mod results;
 pub mod revision;
 mod run;
 #[cfg(test)]
@@ -42,30 +44,29 @@ mod tshark;
 pub mod warnings;
 mod workload;
 
+pub use aggregated::{Aggregated, Difference};
 pub use cache::{BUILD, can_keep, default_cache};
 pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, nearest, protocol, protocols};
-pub use compare::{Carried, Compared, Comparison, carried, compare, compare_plans, in_parallel};
+pub use compare::{Carried, carried, compare, compare_plans, in_parallel};
 pub use destination::Destination;
 pub use dissector::dissector;
-pub use error::{Error, Results};
+pub use error::Error;
 pub use estimate::{Estimate, Spread};
 use guarded::guarded;
 pub use headers::headers;
 pub use interop::{Written, export, import};
 pub use loading::{load, schema, set, template, vary};
 pub use observe::Progress;
-pub use paired::Difference;
 pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS, is_share, key_words, limits, words};
+pub use results::{Aggregate, Compared, Comparison, Results, SeededRun};
 pub use revision::set_revision;
 pub use run::{
     Kept, Notice, ProgressListener, RunOptions, Staged, Tables, origin, publish, recorded, run,
     serve,
 };
-pub use seeds::{
-    Aggregate, Aggregated, SeededRun, only_seeds, run_seeded, run_seeds, seeded_plans,
-};
+pub use seeds::{only_seeds, run_seeded, run_seeds, seeded_plans};
 pub use source::Source;
 pub use sweep::{
     Bound, Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,

@@ -9,37 +9,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
-
+use crate::aggregated::{Aggregated, Difference};
 use crate::catalog::nearest;
+use crate::error::Error;
 use crate::estimate::{Estimate, p_value};
 use crate::readings::{Better, table_of};
-use crate::{Aggregated, Error};
 
 /// A corrected `p` below this is significant.
 const SIGNIFICANT: f64 = 0.05;
 /// Differences whose variation is below this share of the values vary only by rounding.
 const ROUNDING: f64 = 1e-12;
-
-/// Difference of a metric from the baseline: the mean over the seeds that both have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Difference {
-    /// Number of seeds for which both have a value.
-    pub n: usize,
-    /// Mean of the differences: this metric minus the baseline.
-    pub mean: f64,
-    /// Half of the 95 % confidence interval by Student's t; null where `n` is one.
-    pub half_width: Option<f64>,
-    /// `p` of the two-sided paired t-test; null if there is no test: for one seed, for differences
-    /// that do not vary, and for metrics for which neither more nor less is better.
-    pub p: Option<f64>,
-    /// `p` after Holm's correction over all tests of the table.
-    pub p_holm: Option<f64>,
-    /// `p_holm` is below 0.05, and the better value is not just a lower bound.
-    pub is_significant: bool,
-    /// One value per seed, in the order of seeds; null if either has no value.
-    pub values: Vec<Option<f64>>,
-}
 
 /// Metrics of one protocol, to be compared with other protocols under the same messages.
 pub(crate) struct Candidate<'a> {
@@ -231,8 +210,8 @@ fn holm(all: &[f64]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aggregated::aggregated;
     use crate::readings::{Metric, Reading};
-    use crate::seeds::aggregated;
 
     /// A metric with these values, one per seed.
     fn one(metric: &'static str, better: Better, values: &[Option<f64>]) -> Aggregated {

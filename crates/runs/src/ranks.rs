@@ -10,7 +10,7 @@ use tidegate_sim::{
     Communicator, ProcessGroup, RankFailure, packet_hops_at_full_rate, partitions_worth,
 };
 
-use crate::{Error, RunOptions, machine};
+use crate::{Error, machine};
 
 /// The processes of a run, as one of them sees them.
 pub struct Ranks {
@@ -85,19 +85,24 @@ impl Ranks {
     }
 
     /// Checks that all processes have the same build and scenario, and returns the number of
-    /// partitions per process.
+    /// partitions per process: `partitions` of rank 0, or as many as are useful for `threads`.
     ///
     /// # Errors
     /// When a process has another build or another scenario.
-    pub(crate) fn agree(&self, plan: &Plan, options: &RunOptions<'_>) -> Result<usize, Error> {
+    pub(crate) fn agree(
+        &self,
+        plan: &Plan,
+        threads: Option<usize>,
+        partitions: Option<usize>,
+    ) -> Result<usize, Error> {
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
             scenario: tidegate_scenario::content_hash(plan),
-            threads: options.threads.unwrap_or_else(cores).max(1),
+            threads: threads.unwrap_or_else(cores).max(1),
         };
         let communicator = &mut *self.group.communicator();
-        agree(communicator, &own, &plan.fabric, options.partitions).map_err(Error::RankFailure)
+        agree(communicator, &own, &plan.fabric, partitions).map_err(Error::RankFailure)
     }
 }
 

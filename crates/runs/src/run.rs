@@ -121,7 +121,7 @@ pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
     crate::guarded(|| {
         let Some(ranks) = options.ranks else { return Ok(()) };
         let is_interrupted = || options.is_interrupted();
-        let parts = ranks.agree(plan, options)?;
+        let parts = ranks.agree(plan, options.threads, options.partitions)?;
         let mut engine = build_among(plan, (ranks, parts), &is_interrupted)?;
         engine.serve().map_err(interrupt::lost(&is_interrupted))
     })
@@ -159,7 +159,7 @@ fn run_in_chunks(
     };
     let is_interrupted = || options.is_interrupted();
     let ranks = match options.ranks {
-        Some(ranks) => Some((ranks, ranks.agree(plan, options)?)),
+        Some(ranks) => Some((ranks, ranks.agree(plan, options.threads, options.partitions)?)),
         None => None,
     };
     let control = Control {

@@ -21,15 +21,16 @@ pub use forecast::{
     forecast_sweep,
 };
 
+use crate::aggregated::{Aggregated, aggregated};
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::observe::{Control, Measurement, Observations, adapt, drive};
 use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
-use crate::seeds::{aggregated, is_fixed};
+use crate::seeds::is_fixed;
 use crate::warnings::gathered;
-use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, machine};
+use crate::{Error, Notice, ProgressListener, SeedList, machine};
 
 /// The key whose values are compared with the baseline.
 const PROTOCOL: &str = "transport.protocol";

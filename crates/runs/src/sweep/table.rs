@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use tidegate_results::{AxisCell, SweepDifference, SweepRow, SweepTable, write_json};
 
 use super::Sweep;
-use crate::paired::Difference;
+use crate::aggregated::Difference;
 use crate::readings::Reading;
 
 impl Sweep {

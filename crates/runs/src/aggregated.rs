@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::estimate::Estimate;
-use crate::paired::Difference;
 use crate::readings::{Better, Metric, Reading};
 
 /// A metric over several seeds.
@@ -49,6 +48,26 @@ pub struct Aggregated {
     pub values: Vec<Option<f64>>,
     #[serde(skip)]
     pub(crate) better: Better,
+}
+
+/// Difference of a metric from the baseline: the mean over the seeds that both have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// Number of seeds for which both have a value.
+    pub n: usize,
+    /// Mean of the differences: this metric minus the baseline.
+    pub mean: f64,
+    /// Half of the 95 % confidence interval by Student's t; null where `n` is one.
+    pub half_width: Option<f64>,
+    /// `p` of the two-sided paired t-test; null if there is no test: for one seed, for differences
+    /// that do not vary, and for metrics for which neither more nor less is better.
+    pub p: Option<f64>,
+    /// `p` after Holm's correction over all tests of the table.
+    pub p_holm: Option<f64>,
+    /// `p_holm` is below 0.05, and the better value is not just a lower bound.
+    pub is_significant: bool,
+    /// One value per seed, in the order of seeds; null if either has no value.
+    pub values: Vec<Option<f64>>,
 }
 
 /// Identity of a reading within a run: metric, sizes, label and protocol.

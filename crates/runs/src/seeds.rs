@@ -1,56 +1,21 @@
 //! A scenario under several seeds: its runs, and their aggregate.
 
-mod aggregate;
-
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use serde::Serialize;
-use tidegate_results::{Summary, write_json};
+use tidegate_results::write_json;
 use tidegate_scenario::sweep::SeedList;
 use tidegate_scenario::{Override, Plan};
 
-pub use aggregate::Aggregated;
-pub(crate) use aggregate::aggregated;
-
-use crate::compare::{self, Comparison, in_parallel};
+use crate::aggregated::{Aggregated, aggregated};
+use crate::compare::{self, in_parallel};
 use crate::destination::folder_name;
 use crate::paired::{self, Candidate};
 use crate::readings::readings;
+use crate::results::{Aggregate, Comparison, Results, SeededRun};
 use crate::run::{publish, run_numbered};
 use crate::warnings::gathered;
-use crate::{Destination, Error, Results, RunOptions, Source, destination, interrupt, load};
-
-/// A scenario under several seeds, and perhaps several protocols: the content of `aggregate.json`.
-#[derive(Clone, Debug, Serialize)]
-pub struct Aggregate {
-    /// Version of this schema.
-    pub schema: u32,
-    /// Name of the scenario.
-    pub name: String,
-    /// The seeds, in the requested order.
-    pub seeds: Vec<u64>,
-    /// The protocol that others are compared with; null if there is only one.
-    pub baseline: Option<String>,
-    /// Things that are allowed but probably not intended, each once, with its seeds.
-    pub warnings: Vec<String>,
-    /// The runs, each under all seeds: one, or one per compared protocol.
-    pub runs: Vec<SeededRun>,
-}
-
-/// A run under all seeds.
-#[derive(Clone, Debug, Serialize)]
-pub struct SeededRun {
-    /// The protocol under comparison; else those of the scenario, joined by ` + `.
-    pub protocol: String,
-    /// Digest of each seed's run, in the order of seeds. If two are equal, the seed has no effect.
-    pub digests: Vec<String>,
-    /// All metrics, over the seeds.
-    pub metrics: Vec<Aggregated>,
-    /// The whole summary of the first seed, for values that do not depend on the seed.
-    #[serde(skip)]
-    pub first: Summary,
-}
+use crate::{Destination, Error, RunOptions, Source, destination, interrupt, load};
 
 impl Aggregate {
     /// The version that [`schema`](Self::schema) carries.
