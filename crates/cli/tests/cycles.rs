@@ -1,7 +1,8 @@
 //! The modules of a folder must not use each other in a cycle.
 //!
-//! The test reads paths that begin with `crate::` or `super::` and lead to a module of the folder.
-//! It does not follow names that the folder's own module re-exports, or macros.
+//! The test reads paths that begin with `crate::` or `super::` and lead to a module of the folder,
+//! also through a name that the folder's own module imports from it. It does not follow macros, or
+//! names that `super::*` imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +31,12 @@ fn read(path: &Path, prefix: &str, supers: usize, found: &mut BTreeSet<String>) 
 
 /// Source text without comments and `#[cfg(test)]` modules with a body, which end the file.
 fn code(text: &str) -> String {
-    let before_tests = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_module = |&(at, attribute): &(usize, &str)| {
+        let line = text[at + attribute.len()..].lines().next().unwrap_or_default();
+        line.ends_with("mod tests {")
+    };
+    let tests = text.match_indices("#[cfg(test)]\n").find(is_module);
+    let before_tests = &text[..tests.map_or(text.len(), |(at, _)| at)];
     let lines = before_tests.lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
@@ -71,8 +77,58 @@ fn used(code: &str, prefix: &str) -> BTreeSet<String> {
     found
 }
 
+/// Splits `text` at the commas that are outside braces.
+fn branches(text: &str) -> Vec<&str> {
+    let mut depth = 0;
+    let is_comma = |c: char| {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        c == ',' && depth == 0
+    };
+    text.split(is_comma).map(str::trim).filter(|branch| !branch.is_empty()).collect()
+}
+
+/// Adds the names that the tree of a `use` declaration imports, each with the first name of its
+/// path.
+fn add_imports(tree: &str, first: Option<&str>, found: &mut BTreeMap<String, String>) {
+    let tree = tree.trim();
+    if let Some(group) = tree.strip_prefix('{') {
+        for branch in branches(group.trim_end().trim_end_matches('}')) {
+            add_imports(branch, first, found);
+        }
+    } else if let Some((name, rest)) = tree.split_once("::") {
+        let is_prefix = first.is_none() && ["self", "crate"].contains(&name);
+        add_imports(rest, if is_prefix { None } else { first.or(Some(name)) }, found);
+    } else if let Some(first) = first {
+        let name = tree.rsplit(' ').next().unwrap_or_default();
+        found.insert(name.to_owned(), first.to_owned());
+    }
+}
+
+/// Names that a module imports, each with the first name of its path.
+fn imports(code: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for statement in code.split(';') {
+        let tree = statement.rsplit_once("use ").filter(|(before, _)| {
+            let line = before.rsplit('\n').next().unwrap_or_default().trim();
+            line.is_empty() || line.starts_with("pub")
+        });
+        if let Some((_, tree)) = tree {
+            add_imports(tree, None, &mut found);
+        }
+    }
+    found
+}
+
+/// Code of the own module of `folder`: in it or beside it.
+fn own_module(folder: &Path) -> String {
+    let inside = ["lib.rs", "main.rs", "mod.rs"].map(|name| folder.join(name));
+    let own = inside.into_iter().chain([folder.with_extension("rs")]).find(|path| path.is_file());
+    own.map(|path| code(&fs::read_to_string(path).unwrap())).unwrap_or_default()
+}
+
 /// For each module of a folder, the others that it uses. `prefix` is the path of the folder.
 fn uses(folder: &Path, prefix: &str) -> Uses {
+    let imported = imports(&own_module(folder));
     let mut uses = Uses::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -84,6 +140,8 @@ fn uses(folder: &Path, prefix: &str) -> Uses {
     }
     let known: BTreeSet<String> = uses.keys().cloned().collect();
     for (name, others) in &mut uses {
+        let through: Vec<_> = others.iter().filter_map(|other| imported.get(other)).collect();
+        others.extend(through.into_iter().cloned().collect::<Vec<_>>());
         others.retain(|other| other != name && known.contains(other));
     }
     uses
@@ -146,14 +204,20 @@ fn modules_do_not_use_each_other_in_cycles() {
 fn cycles_are_found_in_all_forms_of_use() {
     let text =
         "use crate::a;\nuse crate::{b::{c, d}, e as f,\n g};\n// crate::h\nlet i = crate::j::k();
-        \n#[cfg(test)]\nmod tests {\n use crate::l;\n}\n";
+        \n#[cfg(test)]\nuse crate::l;\n#[cfg(test)]\npub(crate) mod tests {\n use crate::m;\n}\n";
     let names: Vec<String> = used(&code(text), "crate::").into_iter().collect();
-    assert_eq!(names, ["a", "b", "e", "g", "j"]);
+    assert_eq!(names, ["a", "b", "e", "g", "j", "l"]);
     let text = "use super::a;\nuse super::super::{b, c::d};\nuse crate::e::{f, g};\n";
     let of = |prefix| used(text, prefix).into_iter().collect::<Vec<_>>();
     assert_eq!(of("super::"), ["a", "super"]);
     assert_eq!(of("super::super::"), ["b", "c"]);
     assert_eq!(of("crate::e::"), ["f", "g"]);
+    let text = "pub use a::{B, c::{self, D as E},\n f::*};\nuse self::g::H;\nuse std::io;\nlet i;";
+    let found = imports(text);
+    assert_eq!(found.len(), 6, "{found:?}");
+    for (name, module) in [("B", "a"), ("self", "a"), ("E", "a"), ("H", "g"), ("io", "std")] {
+        assert_eq!(found[name], module);
+    }
     let uses = |pairs: &[(&str, &str)]| {
         let mut uses = Uses::new();
         for (from, to) in pairs {
