@@ -283,9 +283,7 @@ fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::collections::BTreeSet;
 
-    use tidegate_core::fabric::{Link, Node};
     use tidegate_core::{Domain, Rng};
     use tidegate_results::Engine;
 
@@ -357,17 +355,13 @@ kind = "permutation"
 sizes = "inf"
 "#;
 
-    /// Number of switches with hosts: the largest number of partitions of a fabric.
-    fn racks(plan: &Plan) -> usize {
-        let rack = |link: &Link| match (link.a, link.b) {
-            (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
-            _ => None,
-        };
-        plan.fabric.links.iter().filter_map(rack).collect::<BTreeSet<_>>().len()
+    /// Number of partitions into which the fabric is divided, at most `most`.
+    fn divided(plan: &Plan, most: usize) -> usize {
+        tidegate_sim::simulation::unobserved(plan.setup.clone(), most).unwrap().partitions()
     }
 
     /// The summary without its volatile keys, the rows, and the series if recorded, of a run with
-    /// `partitions` partitions, limited by the number of racks.
+    /// `partitions` partitions, or as many as the fabric allows.
     fn files(
         plan: &Plan,
         partitions: usize,
@@ -380,7 +374,7 @@ sizes = "inf"
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
         let next = |chunk, _| Some(next().unwrap_or(chunk));
-        let partitions = partitions.min(racks(&plan));
+        let partitions = divided(&plan, partitions);
         let (summary, staged) = run_in_chunks(
             &plan,
             &RunOptions { partitions: Some(partitions), ..RunOptions::default() },
@@ -447,7 +441,7 @@ sizes = "inf"
             let text = any_scenario(&script, JOB);
             let Ok(plan) = tidegate_scenario::load(&text, "any.toml", &[]) else { continue };
             let whole = files(&plan, 1, || None, true);
-            let divided = files(&plan, 2 + seed as usize % 2, || None, true);
+            let divided = files(&plan, [2, 3, 7][seed as usize % 3], || None, true);
             assert!(divided == whole, "seed {seed}:\n{text}");
             let summary: serde_json::Value = serde_json::from_slice(&whole[0]).unwrap();
             hops += summary["engine"]["packet_hops"].as_u64().unwrap();
@@ -461,7 +455,7 @@ sizes = "inf"
         for plan in plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));
             let random = || Some(Span::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
-            assert!(racks(plan) > 1, "{} has one partition", plan.name);
+            assert!(divided(plan, 2) > 1, "{} has one partition", plan.name);
             let whole = files(plan, 1, || Some(Span::FOREVER), true);
             for (what, parts) in [
                 ("random chunks", files(plan, 1, random, true)),
