@@ -21,7 +21,7 @@ pub trait Schedule {
     /// Number of iterations.
     fn iterations(&self) -> u32;
     /// Computing time of a rank between two iterations.
-    fn pause(&self, rank: u32) -> Span;
+    fn computing_time(&self, rank: u32) -> Span;
     /// Number of operations of a rank. They are numbered from 0.
     fn operations(&self, rank: u32) -> u32;
     /// Number of completions, starts and arrivals that an operation waits for.
@@ -180,7 +180,7 @@ impl Schedule for Job {
         self.iterations
     }
 
-    fn pause(&self, _: u32) -> Span {
+    fn computing_time(&self, _: u32) -> Span {
         Span::ZERO
     }
 
@@ -248,7 +248,7 @@ impl Schedule for Collective {
         self.iterations
     }
 
-    fn pause(&self, rank: u32) -> Span {
+    fn computing_time(&self, rank: u32) -> Span {
         self.stragglers.stretch(rank, self.compute)
     }
 

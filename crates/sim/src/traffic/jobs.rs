@@ -64,7 +64,7 @@ struct Rank {
     iteration: u32,
     /// End of the previous iteration.
     since: Time,
-    /// The pause between the iterations is over.
+    /// The computation between the iterations is over.
     has_begun: bool,
     /// Number of operations that are not complete.
     open: u32,
@@ -200,7 +200,7 @@ impl Running<'_> {
         &self.setup.workload.traffic[self.job.block]
     }
 
-    /// Begins the iteration of a local rank, whose pause is over.
+    /// Begins the iteration of a local rank, whose computation is over.
     fn begin(&mut self, local: usize, now: Time, out: &mut impl FnMut(Next)) {
         self.prepare(local);
         self.proceed(local, now, out);
@@ -335,14 +335,14 @@ impl Running<'_> {
             }
             return false;
         }
-        let pause = self.schedule.pause(rank);
+        let busy = self.schedule.computing_time(rank);
         let open = self.schedule.operations(rank);
-        (state.iteration, state.since, state.busy, state.open) = (iteration + 1, now, pause, open);
+        (state.iteration, state.since, state.busy, state.open) = (iteration + 1, now, busy, open);
         state.has_begun = false;
-        if pause > Span::ZERO {
-            out(Next::Wake(now.after(pause), Wake::Begin { job: self.job.number, rank }));
+        if busy > Span::ZERO {
+            out(Next::Wake(now.after(busy), Wake::Begin { job: self.job.number, rank }));
         }
-        pause == Span::ZERO
+        busy == Span::ZERO
     }
 
     /// The message of a local rank that starts at `at`; `None` if the block has stopped.

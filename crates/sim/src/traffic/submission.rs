@@ -31,7 +31,7 @@ pub(crate) enum Next {
 /// An event of a rank of a job, other than an arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Wake {
-    /// The pause before an iteration ends.
+    /// The computation before an iteration ends.
     Begin { job: u32, rank: u32 },
     /// A computation starts, because its stream is free.
     Started { job: u32, rank: u32, operation: u32 },
