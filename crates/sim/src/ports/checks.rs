@@ -1,10 +1,11 @@
-//! Validation of PFC, credit queues, rates and circuits of a fabric. Nothing that the engine cannot
+//! Validation of credit queues, rates and circuits of a fabric. Nothing that the engine cannot
 //! simulate is ignored silently.
 
-use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Node, Pausing, PortEnds, Switch};
+use tidegate_core::fabric::{CreditQueue, Fabric, Node, PortEnds, Switch};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{MIN_WIRE_BYTES, Rate};
 
+use crate::ports::ingress;
 use crate::setup::Setup;
 
 /// # Errors
@@ -12,7 +13,7 @@ use crate::setup::Setup;
 /// combined with PFC; if rate changes are not in order of time; or if a port has no rate, or the
 /// directions of a host's link have different rates.
 pub(crate) fn check_fabric(fabric: &Fabric) -> Result<(), String> {
-    check_pauses(fabric)?;
+    ingress::check(fabric)?;
     check_credit_queues(fabric)?;
     if !fabric.rate_changes.is_sorted_by_key(|change| change.at) {
         return Err("rate changes are not in order of time: sort them".to_owned());
@@ -53,38 +54,8 @@ fn check_rates(fabric: &Fabric) -> Result<(), String> {
 }
 
 /// # Errors
-/// If a switch could never pause, or if reserves and headroom take its whole buffer.
-fn check_pauses(fabric: &Fabric) -> Result<(), String> {
-    for (switch, kept) in fabric.switches.iter().zip(fabric.kept_bytes()) {
-        let Some(pausing) = switch.pausing else { continue };
-        let name = &switch.name;
-        let Buffer::Shared { bytes, .. } = switch.buffer else {
-            return Err(format!(
-                "switch {name}: PFC needs a limited buffer, and this one is unlimited"
-            ));
-        };
-        if pausing.classes == 0 || pausing.alpha.is_nan() || pausing.alpha <= 0.0 {
-            let Pausing { classes, alpha, .. } = pausing;
-            return Err(format!(
-                "switch {name}: PFC with classes {classes:#b} and alpha {alpha}; at least one \
-                 class and a positive alpha are needed"
-            ));
-        }
-        if kept >= bytes {
-            return Err(format!(
-                "switch {name}: PFC reserves and headroom take {kept} B, and the buffer has \
-                 {bytes} B"
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// # Errors
-/// If a credit queue never lets a credit through, or is combined with PFC: ingress accounting does
-/// not count credits.
+/// If a credit queue never lets a credit through.
 fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
-    let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
     for switch in &fabric.switches {
         let Some(CreditQueue { share, bytes, burst_bytes }) = switch.credit_queue else { continue };
         let name = &switch.name;
@@ -93,13 +64,6 @@ fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
             return Err(format!(
                 "switch {name}: credit queue with share {share}, {bytes} B and bursts of \
                  {burst_bytes} B; the share must be in (0, 1), sizes at least {least} B"
-            ));
-        }
-        if let Some(pauses) = pauses {
-            let pauses = &pauses.name;
-            return Err(format!(
-                "switch {name} has a credit queue and switch {pauses} uses PFC: these cannot be \
-                 combined"
             ));
         }
     }

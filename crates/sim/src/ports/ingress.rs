@@ -66,6 +66,42 @@ pub(crate) fn pool_bytes(fabric: &Fabric) -> Vec<u64> {
     fabric.switches.iter().zip(&kept).map(size).collect()
 }
 
+/// # Errors
+/// If a switch could never pause, if reserves and headroom take its whole buffer, or if the fabric
+/// has a credit queue: ingress accounting does not count credits.
+pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
+    let credits = fabric.switches.iter().find(|switch| switch.credit_queue.is_some());
+    for (switch, kept) in fabric.switches.iter().zip(fabric.kept_bytes()) {
+        let Some(pausing) = switch.pausing else { continue };
+        let name = &switch.name;
+        let Buffer::Shared { bytes, .. } = switch.buffer else {
+            return Err(format!(
+                "switch {name}: PFC needs a limited buffer, and this one is unlimited"
+            ));
+        };
+        if pausing.classes == 0 || pausing.alpha.is_nan() || pausing.alpha <= 0.0 {
+            let Pausing { classes, alpha, .. } = pausing;
+            return Err(format!(
+                "switch {name}: PFC with classes {classes:#b} and alpha {alpha}; at least one \
+                 class and a positive alpha are needed"
+            ));
+        }
+        if kept >= bytes {
+            return Err(format!(
+                "switch {name}: PFC reserves and headroom take {kept} B, and the buffer has \
+                 {bytes} B"
+            ));
+        }
+        if let Some(Switch { name: other, .. }) = credits {
+            return Err(format!(
+                "switch {other} has a credit queue and switch {name} uses PFC: these cannot be \
+                 combined"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Returns whether a paused sender can resume, with `held` buffered by its ingress and `free` bytes
 /// of the pool unused.
 pub(crate) fn resumes(pausing: &Pausing, held: Held, free: u64) -> bool {
