@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Node, Switch};
+use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
 use tidegate_core::{FabricProperties, Span};
 
@@ -12,6 +12,7 @@ use crate::host::MAX_STACKS;
 use crate::ports::checks;
 use crate::ports::marking::Markings;
 use crate::ports::port::longest_flight;
+use crate::ports::scheduler::needs_scheduler;
 use crate::setup::Setup;
 
 /// State that all partitions of a run share.
@@ -29,10 +30,9 @@ impl RunContext {
     pub(crate) fn of(setup: Setup) -> Result<RunContext, String> {
         let fabric = &setup.fabric;
         // Ports with a scheduler have wake-ups of their own.
-        let scheduled = |switch: &Switch| switch.pausing.is_some() || switch.credit_queue.is_some();
         let wakes = fabric.circuits.is_some()
             || !fabric.rate_changes.is_empty()
-            || fabric.switches.iter().any(scheduled);
+            || fabric.switches.iter().any(needs_scheduler);
         let each = if wakes { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {

@@ -229,15 +229,7 @@ impl Lookup<'_> {
 
     /// Schedulers of its own ports; empty if all ports are plain.
     fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
-        let scheduler = |&name: &u32| {
-            let PortEnds { from: Node::Switch(switch), to } = self.fabric.port_ends(name) else {
-                return None;
-            };
-            let pauses = |to: u32| self.fabric.switches[to as usize].pausing.is_some();
-            let pauses = matches!(to, Node::Switch(to) if pauses(to));
-            let switch = &self.fabric.switches[switch as usize];
-            Scheduler::new(switch, self.fabric.rate(name), pauses).map(Box::new)
-        };
+        let scheduler = |&name: &u32| Scheduler::new(self.fabric, name).map(Box::new);
         let mut all: Vec<Option<Box<Scheduler>>> = own.iter().map(scheduler).collect();
         if all.iter().all(Option::is_none) {
             return Vec::new();

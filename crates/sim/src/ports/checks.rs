@@ -1,11 +1,12 @@
 //! Validation of credit queues, rates and circuits of a fabric. Nothing that the engine cannot
 //! simulate is ignored silently.
 
-use tidegate_core::fabric::{CreditQueue, Fabric, Node, PortEnds, Switch};
+use tidegate_core::fabric::{CreditQueue, Fabric, Node, PortEnds};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{MIN_WIRE_BYTES, Rate};
 
 use crate::ports::ingress;
+use crate::ports::scheduler::needs_scheduler;
 use crate::setup::Setup;
 
 /// # Errors
@@ -77,8 +78,7 @@ pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     let Some(circuits) = &fabric.circuits else { return Ok(()) };
     circuits.check(fabric)?;
-    let schedules = |switch: &&Switch| switch.pausing.is_some() || switch.credit_queue.is_some();
-    if let Some(switch) = fabric.switches.iter().find(schedules) {
+    if let Some(switch) = fabric.switches.iter().find(|switch| needs_scheduler(switch)) {
         return Err(format!(
             "switch {} has PFC or a credit queue: not supported with circuits",
             switch.name

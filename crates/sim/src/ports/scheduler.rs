@@ -8,7 +8,7 @@
 //! committed lazily, too. A port needs an event of its own only if it is idle and may not send yet
 //! what it holds.
 
-use tidegate_core::fabric::Switch;
+use tidegate_core::fabric::{Fabric, Node, PortEnds, Switch};
 use tidegate_core::{Frame, Pace, Rate, Span, Time};
 
 use crate::ports::credits::Credits;
@@ -52,13 +52,23 @@ struct Queue {
     resumed: Time,
 }
 
+/// Returns whether every port of the switch needs a scheduler.
+pub(crate) fn needs_scheduler(switch: &Switch) -> bool {
+    switch.pausing.is_some() || switch.credit_queue.is_some()
+}
+
 impl Scheduler {
-    /// The scheduler of a port of `switch`; `None` if the port is plain. `pauses` is set if the
-    /// other end of the link may pause the port.
-    pub(crate) fn new(switch: &Switch, rate: Rate, pauses: bool) -> Option<Scheduler> {
-        if switch.pausing.is_none() && switch.credit_queue.is_none() && !pauses {
+    /// The scheduler of a port; `None` if the port is plain or belongs to a host.
+    pub(crate) fn new(fabric: &Fabric, port: u32) -> Option<Scheduler> {
+        let PortEnds { from: Node::Switch(switch), to } = fabric.port_ends(port) else {
+            return None;
+        };
+        let pauses = |to: u32| fabric.switches[to as usize].pausing.is_some();
+        let switch = &fabric.switches[switch as usize];
+        if !needs_scheduler(switch) && !matches!(to, Node::Switch(to) if pauses(to)) {
             return None;
         }
+        let rate = fabric.rate(port);
         Some(Scheduler {
             queues: [Queue::EMPTY; QUEUES],
             occupied: 0,
