@@ -24,6 +24,7 @@ use crate::host::Host;
 use crate::measures::outcome::Window;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
+use crate::ports::ingress::egress_buffer;
 use crate::ports::marking::Markings;
 use crate::ports::packets::Packets;
 use crate::ports::port::{HOST, Port, flag};
@@ -206,7 +207,7 @@ impl Lookup<'_> {
         if let Node::Switch(s) = from {
             let switch = &fabric.switches[s as usize];
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
-            let has_limit = switch.buffer != Buffer::Unlimited && switch.pausing.is_none();
+            let has_limit = egress_buffer(switch) != Buffer::Unlimited;
             let is_limited = has_limit || switch.trimming.is_some();
             flags = set(switch.telemetry.covers(fabric.host_at(to).is_some()), flag::STAMPS)
                 | set(is_limited, flag::LIMITED)

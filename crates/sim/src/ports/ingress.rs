@@ -102,6 +102,12 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     Ok(())
 }
 
+/// Buffer that limits the queues at the ports of a switch. With PFC there is none: the counts by
+/// ingress port limit them.
+pub(crate) fn egress_buffer(switch: &Switch) -> Buffer {
+    if switch.pausing.is_some() { Buffer::Unlimited } else { switch.buffer }
+}
+
 /// Returns whether a paused sender can resume, with `held` buffered by its ingress and `free` bytes
 /// of the pool unused.
 pub(crate) fn resumes(pausing: &Pausing, held: Held, free: u64) -> bool {

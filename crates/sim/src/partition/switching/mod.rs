@@ -24,7 +24,7 @@ use crate::fabric::routing::{NO_PORT, Routing};
 use crate::measures::histogram::Histogram;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
-use crate::ports::ingress::Ingress;
+use crate::ports::ingress::{Ingress, egress_buffer};
 use crate::ports::marking::Markings;
 use crate::ports::port::{HOST, Port, PortHistograms, flag};
 use crate::ports::scheduler::Scheduler;
@@ -476,10 +476,8 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
     for (switch, ports) in fabric.switches.iter().zip(of) {
         let first_port = all.len() as u32;
         all.extend(ports);
-        let (capacity, alpha) = match switch.buffer {
+        let (capacity, alpha) = match egress_buffer(switch) {
             Buffer::Unlimited => (u64::MAX, f64::INFINITY),
-            // With PFC, packets are admitted by counters of ingress ports, without alpha.
-            Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
             Buffer::Shared { bytes, alpha } => (bytes, alpha),
         };
         switches.push(Switch {
