@@ -5,7 +5,6 @@
 //! of the entity that they concern (a host, a port, a message of a host), never of the order of
 //! events over the fabric.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
@@ -17,7 +16,7 @@ use crate::engine::failure::Failure;
 use crate::measures::digest;
 use crate::measures::iterations::IterationTime;
 use crate::measures::outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Sample, SwitchRecord, Window,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Sample, SwitchRecord, Window,
 };
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
@@ -30,15 +29,12 @@ use crate::parallel::reports::{Completions, FinalState, Snapshot};
 use crate::parallel::run_interval::{Awaits, Coordinator, RunInterval, SharedRun};
 use crate::partition::Partition;
 use crate::partition::partitioning::Partitioning;
-use crate::ports::deadlock::{Deadlock, Waits};
+use crate::ports::deadlock::{Detection, Waits};
 use crate::run_context::RunContext;
 use crate::setup::Setup;
 use crate::traffic::feed::Feed;
 use crate::traffic::flows::Done;
 use crate::traffic::rows::Rows;
-
-/// Interval of the search for deadlocks, if any switch uses PFC.
-const DEADLOCK_INTERVAL: Span = Span::us(100);
 
 /// Records of links, by port, and of switches.
 type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
@@ -72,10 +68,7 @@ pub(crate) struct Run<P, N> {
     reached: bool,
     /// End of a window in which a partition that runs alone has work left.
     undone: Option<Time>,
-    /// Time of the next search for deadlocks; never if no switch uses PFC.
-    next_detection: Time,
-    /// By host: start of its first long pause of its switch.
-    storms: BTreeMap<u32, Time>,
+    detection: Detection,
     setup: Arc<Setup>,
 }
 
@@ -96,7 +89,6 @@ impl<P: Probe, N: Naming> Run<P, N> {
             },
         );
         let fabric = &ground.setup.fabric;
-        let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
         let partition = |(number, probe)| Partition::new(&ground, &partitioning, number, probe);
         Run {
             now: Time::ZERO,
@@ -119,8 +111,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             awaited: ground.setup.awaited().unwrap_or(0),
             reached: false,
             undone: None,
-            next_detection: if pauses { Time::ZERO + DEADLOCK_INTERVAL } else { Time::NEVER },
-            storms: BTreeMap::new(),
+            detection: Detection::new(fabric),
             setup: ground.setup,
         }
     }
@@ -221,7 +212,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     pub(crate) fn advance_some(&mut self, until: Time, mut work: u64) -> Result<bool, Failure> {
         loop {
-            let end = until.min(self.next_detection);
+            let end = until.min(self.detection.next);
             let measuring = self.measured.is_none();
             self.order(Order::Advance(end, work))?;
             match self.advance_to(end, work)? {
@@ -229,11 +220,10 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 Some(left) => work = left,
             }
             // The run, and its measured window, may have ended earlier.
-            if self.now < self.next_detection {
+            if self.now < self.detection.next {
                 return Ok(true);
             }
             self.detect_deadlocks()?;
-            self.next_detection = self.now.after(DEADLOCK_INTERVAL);
             if measuring && self.measured.is_some() {
                 return Ok(true);
             }
@@ -250,20 +240,14 @@ impl<P: Probe, N: Naming> Run<P, N> {
         if let Some(ranks) = &mut self.ranks {
             ranks.answers(|others| waits.join(others))?;
         }
-        let fabric = &self.setup.fabric;
-        for (host, since) in waits.storms(fabric) {
-            self.storms.entry(host).or_insert(since);
-        }
-        Deadlock::of(&waits, fabric, self.now)
-            .map_or(Ok(()), |deadlock| Err(Failure::Deadlock(deadlock)))
+        let found = self.detection.search(&waits, &self.setup.fabric, self.now);
+        found.map_or(Ok(()), |deadlock| Err(Failure::Deadlock(deadlock)))
     }
 
     /// Ports of this process that have been paused since the last search, and what waits for them.
     fn waits(&self) -> Waits {
         let mut all = Waits::default();
-        self.partitions
-            .iter()
-            .for_each(|partition| all.join(partition.waits(self.now.before(DEADLOCK_INTERVAL))));
+        self.partitions.iter().for_each(|partition| all.join(partition.waits(self.now)));
         all
     }
 
@@ -496,10 +480,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             links: left.links.into_iter().map(|(_, record)| record).collect(),
             iterations: IterationTime::joined(left.iterations),
             faults: left.faults,
-            storms: std::mem::take(&mut self.storms)
-                .into_iter()
-                .map(|(host, since)| PauseStorm { host, since })
-                .collect(),
+            storms: self.detection.storms(),
             digest,
             packet_hops: left.packet_hops,
             events: left.events,

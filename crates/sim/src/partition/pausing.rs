@@ -9,7 +9,7 @@ use super::Partition;
 use super::uplinks::host_of;
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
-use crate::ports::deadlock::{PausedPort, Waits};
+use crate::ports::deadlock::{INTERVAL, PausedPort, Waits};
 use crate::ports::pause_state::PauseState;
 use crate::ports::port::HOST;
 
@@ -86,8 +86,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         ever_paused.map(|(index, (_, span))| (self.links.name(index), span))
     }
 
-    /// Ports that have been paused since before `since`, and the ingress ports that wait for them.
-    pub(crate) fn waits(&self, since: Time) -> Waits {
+    /// Ports that have been paused for an interval by `now`, and the ingress ports that wait for
+    /// them.
+    pub(crate) fn waits(&self, now: Time) -> Waits {
         let Partition { links, switching, boundary, .. } = self;
         let mut waits = Waits::default();
         if !switching.uses_pfc() {
@@ -96,7 +97,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let mut switches = Vec::new();
         for index in boundary.own_ports() {
             let Some(&PauseState { classes, since, .. }) =
-                self.pause_state(index).filter(|state| state.since_before(since))
+                self.pause_state(index).filter(|state| state.since_before(now.before(INTERVAL)))
             else {
                 continue;
             };

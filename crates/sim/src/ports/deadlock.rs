@@ -11,11 +11,50 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node, PortEnds};
+use tidegate_core::{Span, Time};
 
 use crate::bytes::bytes;
+use crate::measures::outcome::PauseStorm;
 use crate::ports::ingress::{Held, pool_bytes, resumes};
+
+/// Interval of the search for deadlocks.
+pub(crate) const INTERVAL: Span = Span::us(100);
+
+/// The search of a run for deadlocks, and for hosts that pause their switches.
+pub(crate) struct Detection {
+    /// Time of the next search; never if no switch uses PFC.
+    pub(crate) next: Time,
+    /// By host: start of its first long pause of its switch.
+    storms: BTreeMap<u32, Time>,
+}
+
+impl Detection {
+    pub(crate) fn new(fabric: &Fabric) -> Detection {
+        let uses_pfc = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+        let next = if uses_pfc { Time::ZERO + INTERVAL } else { Time::NEVER };
+        Detection { next, storms: BTreeMap::new() }
+    }
+
+    /// Returns the first deadlock in the waits of all partitions at `at`, and keeps their storms.
+    pub(crate) fn search(&mut self, waits: &Waits, fabric: &Fabric, at: Time) -> Option<Deadlock> {
+        for paused in &waits.paused {
+            if let Node::Host(host) = fabric.port_ends(paused.port).to {
+                self.storms.entry(host).or_insert(paused.since);
+            }
+        }
+        let deadlock = Deadlock::of(waits, fabric, at);
+        if deadlock.is_none() {
+            self.next = at.after(INTERVAL);
+        }
+        deadlock
+    }
+
+    /// Hosts that have paused their switch for long, by index.
+    pub(crate) fn storms(&self) -> Vec<PauseStorm> {
+        self.storms.iter().map(|(&host, &since)| PauseStorm { host, since }).collect()
+    }
+}
 
 /// Ports that pause each other in a cycle. The run ends with this error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +68,7 @@ pub struct Deadlock {
 
 impl Deadlock {
     /// The first deadlock in `waits`, if any.
-    pub(crate) fn of(waits: &Waits, fabric: &Fabric, at: Time) -> Option<Deadlock> {
+    fn of(waits: &Waits, fabric: &Fabric, at: Time) -> Option<Deadlock> {
         let name = |node| match node {
             Node::Host(host) => fabric.hosts[host as usize].clone(),
             Node::Switch(switch) => fabric.switches[switch as usize].name.clone(),
@@ -109,14 +148,6 @@ impl Waits {
         self.paused.extend(others.paused);
         self.held.extend(others.held);
         self.queued.extend(others.queued);
-    }
-
-    /// Hosts that have paused their switch for long, and since when.
-    pub(crate) fn storms(&self, fabric: &Fabric) -> impl Iterator<Item = (u32, Time)> {
-        self.paused.iter().filter_map(|paused| match fabric.port_ends(paused.port).to {
-            Node::Host(host) => Some((host, paused.since)),
-            Node::Switch(_) => None,
-        })
     }
 
     /// Ports in a cycle, each of which waits for the next one. Empty if there is none.
