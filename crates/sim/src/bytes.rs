@@ -5,9 +5,6 @@
 use tidegate_core::fabric::Node;
 use tidegate_core::{Body, Frame, Handle, Hop, Rate, Span, Time};
 
-use crate::measures::iterations::IterationTime;
-use crate::measures::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
-
 /// A value that can be serialised.
 pub(crate) trait Bytes: Sized {
     /// Appends the value to `to`.
@@ -37,14 +34,6 @@ bytes! {
     Frame { at, peak_hop_delay, dst, entropy, next, wire_bytes, priority, flags }
     Body { src, message, payload_bytes, transport, is_retransmission, tag, sent_at, words }
     Hop { at, tx_bytes, rate, queue_bytes, port }
-    Spread { mean, p99, max }
-    LinkRecord {
-        from, to, rate_bps, wire_bytes, utilisation, packets, queue_bytes, queue_delay_us, drops,
-        credit_drops, trims, returned, ecn_marks, pfc_pauses, paused,
-    }
-    SwitchRecord { switch, buffer_bytes, samples, drops }
-    FaultCounts { lost, corrupted, duplicated, reordered, outages }
-    IterationTime { job, iteration, ranks, begins, ends, span_ps, busy_ps }
 }
 
 macro_rules! integers {

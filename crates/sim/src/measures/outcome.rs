@@ -3,6 +3,7 @@
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 
+use crate::bytes::bytes;
 use crate::ids::{self, Step};
 use crate::measures::iterations::IterationTime;
 
@@ -177,6 +178,17 @@ pub struct FaultCounts {
     pub reordered: u64,
     /// Number of link outages.
     pub outages: u64,
+}
+
+bytes! {
+    Spread { mean, p99, max }
+    LinkRecord {
+        from, to, rate_bps, wire_bytes, utilisation, packets, queue_bytes, queue_delay_us, drops,
+        credit_drops, trims, returned, ecn_marks, pfc_pauses, paused,
+    }
+    SwitchRecord { switch, buffer_bytes, samples, drops }
+    FaultCounts { lost, corrupted, duplicated, reordered, outages }
+    IterationTime { job, iteration, ranks, begins, ends, span_ps, busy_ps }
 }
 
 impl FaultCounts {
