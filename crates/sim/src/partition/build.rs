@@ -79,11 +79,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let boundary = Boundary::new(own.len() as u32, crossings.collect());
 
         // Batches longer than one event need independent nodes. Held packets share one queue per
-        // partition, and days begin and end for all racks at once. Under PFC the far end of a link
-        // without delay commits departures at their time, possibly before arrivals at equal times.
+        // partition, and days begin and end for all racks at once.
         let held_back = setup.faults.reordering > 0.0 || setup.stack_time.most() > Span::ZERO;
-        let instant = switching.uses_pfc() && ports.iter().any(|port| port.delay == Span::ZERO);
-        let entangled = held_back || fabric.circuits.is_some() || instant;
+        let entangled = held_back || fabric.circuits.is_some() || switching.entangles_nodes(&ports);
         let apart = !P::EXPLICIT_DEQUEUES && !entangled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
         let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
@@ -97,7 +95,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             boundary.put_sentinel(&mut links, port, sentinel);
         }
         let sprays = setup.routing == Choice::Spray;
-        let link_effects = LinkEffects::new(setup, &own_hosts, switching.uses_pfc());
+        let link_effects = LinkEffects::new(setup, &own_hosts, &switching);
         let mut partition = Partition {
             links,
             switching,

@@ -18,6 +18,7 @@ use tidegate_core::{Domain, Rng, Span, Time, frame_flag};
 
 use super::Partition;
 use super::clock::Source;
+use super::switching::Switching;
 use super::uplinks::host_of;
 use crate::fabric::faults::{Held, Impairment};
 use crate::measures::outcome::FaultCounts;
@@ -39,13 +40,13 @@ pub(super) struct LinkEffects {
 }
 
 impl LinkEffects {
-    /// For a partition with these hosts. `pfc` is set if any switch uses PFC.
-    pub(super) fn new(setup: &Setup, hosts: &[u32], pfc: bool) -> LinkEffects {
+    /// For a partition with these hosts and switches.
+    pub(super) fn new(setup: &Setup, hosts: &[u32], switching: &Switching) -> LinkEffects {
         let Setup { faults, stack_time, seed, .. } = setup;
         let takes_time = stack_time.most() > Span::ZERO;
         let stream = |&host: &u32| (Time::ZERO, Rng::stream(*seed, Domain::Stack, host as u64));
         LinkEffects {
-            none: !faults.touch_packets() && !takes_time && !pfc,
+            none: !faults.touch_packets() && !takes_time && !switching.uses_pfc(),
             stack_time: *stack_time,
             stacks: hosts.iter().filter(|_| takes_time).map(stream).collect(),
             counts: FaultCounts::default(),

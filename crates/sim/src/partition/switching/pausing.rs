@@ -11,14 +11,14 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::{Frame, MIN_WIRE_BYTES, frame_flag};
+use tidegate_core::{Frame, MIN_WIRE_BYTES, Span, frame_flag};
 
 use super::{Links, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
 use crate::ports::deadlock::{At, Queued};
 use crate::ports::ingress::Room;
-use crate::ports::port::{HOST, flag};
+use crate::ports::port::{HOST, Port, flag};
 use crate::ports::scheduler::Scheduler;
 
 impl Switching {
@@ -26,6 +26,13 @@ impl Switching {
     #[inline(always)]
     pub(in crate::partition) fn uses_pfc(&self) -> bool {
         self.ingress.is_some()
+    }
+
+    /// Returns whether nodes affect each other without the delay of a link. Under PFC the far end
+    /// of a link without delay commits departures at their time, possibly before arrivals at equal
+    /// times.
+    pub(in crate::partition) fn entangles_nodes(&self, ports: &[Port]) -> bool {
+        self.uses_pfc() && ports.iter().any(|port| port.delay == Span::ZERO)
     }
 
     /// Classes that a switch can pause; one bit each.
