@@ -250,10 +250,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     fn on_wake(&mut self, index: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;
         match host_of(links.ports[index as usize].owner) {
-            Some(host) => {
-                links.clock.clear(Source::Wake(index));
-                uplinks.send_though_paused(links, flows, host);
-            }
+            Some(host) => uplinks.on_wake(links, flows, host),
             None => switching.on_wake(links, index),
         }
     }

@@ -35,6 +35,17 @@ impl<N: Naming> Uplinks<N> {
         self.send_though_paused(links, flows, host);
     }
 
+    /// A transmission has ended while a class is paused: packets of other classes may leave.
+    pub(in crate::partition) fn on_wake<P: Probe>(
+        &mut self,
+        links: &mut Links<P, N>,
+        flows: &mut Flows,
+        host: u32,
+    ) {
+        links.clock.clear(Source::Wake(self.hosts[host as usize].uplink.port()));
+        self.send_though_paused(links, flows, host);
+    }
+
     /// Ends all pauses of a host whose link has gone down or come back.
     pub(in crate::partition) fn clear_pauses<P: Probe>(
         &mut self,
