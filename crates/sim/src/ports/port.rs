@@ -195,9 +195,9 @@ impl Port {
         self.dequeue_of(self.occupied.trailing_zeros() as usize, frames)
     }
 
-    /// Takes the next packet whose priority is not in `paused` (one bit each), if any.
-    pub(crate) fn dequeue_but(&mut self, paused: u8, frames: &[Frame]) -> Option<u32> {
-        let open = self.occupied & !paused;
+    /// Takes the next packet whose priority is not in `excluded` (one bit each), if any.
+    pub(crate) fn dequeue_but(&mut self, excluded: u8, frames: &[Frame]) -> Option<u32> {
+        let open = self.occupied & !excluded;
         (open != 0).then(|| self.dequeue_of(open.trailing_zeros() as usize, frames))
     }
 
