@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+
+use crate::sources::{crates, sources};
 
 /// (crate, the crates of this workspace that it may use).
 const ARROWS: &[(&str, &[&str])] = &[
@@ -26,10 +27,6 @@ const ARROWS: &[(&str, &[&str])] = &[
 
 /// Crates that may use no external crate but `libm`.
 const PURE: &[&str] = &["core", "algos"];
-
-fn crates() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
-}
 
 /// Names in the dependency sections of a manifest, without those of tests.
 fn dependencies(name: &str) -> BTreeSet<String> {
@@ -76,17 +73,6 @@ fn arrows_list_every_crate() {
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     assert_eq!(there, drawn);
-}
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
 }
 
 #[test]

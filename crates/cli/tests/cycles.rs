@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
+use crate::sources::{code, crates};
+
 /// For each module, the modules of its folder that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
 
@@ -27,18 +29,6 @@ fn read(path: &Path, prefix: &str, supers: usize, found: &mut BTreeSet<String>) 
         found.extend(used(&code, prefix));
         found.extend(used(&code, &"super::".repeat(supers)));
     }
-}
-
-/// Source text without comments and `#[cfg(test)]` modules with a body, which end the file.
-fn code(text: &str) -> String {
-    let is_module = |&(at, attribute): &(usize, &str)| {
-        let line = text[at + attribute.len()..].lines().next().unwrap_or_default();
-        line.ends_with("mod tests {")
-    };
-    let tests = text.match_indices("#[cfg(test)]\n").find(is_module);
-    let before_tests = &text[..tests.map_or(text.len(), |(at, _)| at)];
-    let lines = before_tests.lines().map(|line| line.split("//").next().unwrap_or_default());
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn word(text: &str) -> &str {
@@ -189,9 +179,8 @@ fn cycles(uses: &Uses) -> Vec<Vec<String>> {
 
 #[test]
 fn modules_do_not_use_each_other_in_cycles() {
-    let crates = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
     let mut found = Vec::new();
-    for entry in fs::read_dir(crates).unwrap().flatten() {
+    for entry in fs::read_dir(crates()).unwrap().flatten() {
         let source = entry.path().join("src");
         if source.is_dir() {
             all_cycles(&source, &entry.file_name().into_string().unwrap(), "crate::", &mut found);

@@ -34,6 +34,7 @@ mod report;
 mod reproduce;
 mod run;
 mod seeds;
+mod sources;
 mod sweep;
 mod tutorial;
 mod words;

@@ -1,7 +1,8 @@
 //! No crate but `algos` and `kernel` names a protocol, so that a new one is one file and one line.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use crate::sources::{code, crates, sources};
 
 /// Names of all protocols of the catalog.
 fn names() -> Vec<String> {
@@ -13,32 +14,10 @@ fn names() -> Vec<String> {
     list.as_array().unwrap().iter().map(|info| info["name"].as_str().unwrap().to_string()).collect()
 }
 
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            found.push(path);
-        }
-    }
-}
-
-/// The code of a file without tests and comments.
-fn code(text: &str) -> String {
-    let before_tests = text.split("#[cfg(test)]").next().unwrap_or_default();
-    before_tests
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .collect::<Vec<_>>()
-        .join("\n")
-}
-
 #[test]
 fn no_protocol_names_outside_algos() {
     let names = names();
     assert!(names.len() >= 8, "{names:?}");
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut files = Vec::new();
     for name in [
         "core",
@@ -56,7 +35,7 @@ fn no_protocol_names_outside_algos() {
         "switch",
         "mpi",
     ] {
-        sources(&crates.join(name).join("src"), &mut files);
+        sources(&crates().join(name).join("src"), &mut files);
     }
     assert!(files.len() > 50, "{} files", files.len());
     for file in files {
