@@ -29,6 +29,7 @@ mod no_protocol_names;
 mod options;
 mod paper;
 mod pauses;
+mod pfc_boundary;
 mod programs;
 mod report;
 mod reproduce;
