@@ -25,6 +25,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("python", &["workbench", "cli"]),
 ];
 
+/// Crates that `cargo build` leaves out: they build Arrow, or need libraries of the system.
+const NOT_DEFAULT: &[&str] = &["python", "mpi", "kernel"];
+
 /// Crates that may use no external crate but `libm`.
 const PURE: &[&str] = &["core", "algos"];
 
@@ -73,6 +76,17 @@ fn arrows_list_every_crate() {
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     assert_eq!(there, drawn);
+}
+
+#[test]
+fn other_crates_are_default_members() {
+    let manifest = fs::read_to_string(crates().join("../Cargo.toml")).unwrap();
+    let (_, list) = manifest.split_once("\ndefault-members = [").unwrap();
+    let (list, _) = list.split_once(']').unwrap();
+    let found: BTreeSet<_> = list.split('"').skip(1).step_by(2).map(str::to_owned).collect();
+    let names = ARROWS.iter().map(|(name, _)| name).filter(|name| !NOT_DEFAULT.contains(name));
+    let others = names.map(|name| format!("crates/{name}")).collect();
+    assert_eq!(found, others, "default-members are all crates but {NOT_DEFAULT:?}");
 }
 
 #[test]
