@@ -12,11 +12,11 @@ mod compare;
 mod cycles;
 mod docs;
 mod edge;
-mod exchange;
 mod failures;
 #[cfg(unix)]
 mod first_use;
 mod follow;
+mod interop;
 mod jobs;
 #[cfg(all(feature = "kernel", target_os = "linux"))]
 mod kernel;

@@ -1,8 +1,8 @@
 //! All tests of runs, in one test program.
 
-mod exchange;
 mod fair_share;
 mod forecast;
+mod interop;
 mod load;
 mod replay;
 mod run;

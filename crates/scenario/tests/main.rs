@@ -3,7 +3,7 @@
 mod common;
 
 mod chakra;
-mod exchange;
+mod interop;
 mod jobs;
 mod mutations;
 mod resolved;
