@@ -30,7 +30,7 @@ TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry);
 #define TG_NAME "tg_poseidon"
 #define TG_OPTION_BYTES sizeof(struct tg_option_delay)
 #include "control.h"
-#include "exchange.h"
+#include "telemetry.h"
 
 #define TG_PARAMS(p) ((const struct tg_poseidon_params *)(p)->law)
 
@@ -124,7 +124,7 @@ TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
 	}
 	seen->echo = bpf_ntohs(option.echo);
 	seen->arrived = bpf_ntohs(option.forward);
-	return TG_SEEN | TG_ASKED;
+	return TG_SEEN | TG_REQUESTED;
 }
 
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed)

@@ -16,7 +16,7 @@ struct tg_telemetry {
 	__u32 until;			/* sequence number behind that packet; 0: none */
 	__u32 fits;			/* records that the next option has room for */
 	__u8 forward;			/* the next option is for this end's packets */
-	__u8 turn;			/* data packets of both ends carry both kinds in turns */
+	__u8 alternate;			/* data packets of both ends alternate between both kinds */
 };
 
 struct tg_flow;
@@ -26,7 +26,7 @@ TG_INLINE void tg_drop_echo(struct tg_telemetry *telemetry);
 #define TG_NAME "tg_powertcp"
 #define TG_OPTION_BYTES sizeof(struct tg_option_records)
 #include "control.h"
-#include "exchange.h"
+#include "telemetry.h"
 
 #define TG_PARAMS(p) ((const struct tg_powertcp_params *)(p)->law)
 
@@ -85,7 +85,7 @@ TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow)
 			return;
 	} else {
 		/* A connection under another control only answers. */
-		echo = t->arrivals && (!data || !flow->started || (t->turn ^= 1));
+		echo = t->arrivals && (!data || !flow->started || (t->alternate ^= 1));
 		t->forward = !echo;
 		t->fits = 0;
 		if (!echo && (!data || !flow->started))
@@ -184,7 +184,7 @@ TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen)
 	}
 	seen->echoes = echoes < 0 ? 0 : echoes;
 	seen->arrivals = arrivals < 0 ? 0 : arrivals;
-	return (echoes < 0 ? 0 : TG_SEEN | TG_ECHOED) | (arrivals < 0 ? 0 : TG_SEEN | TG_ASKED);
+	return (echoes < 0 ? 0 : TG_SEEN | TG_ECHOED) | (arrivals < 0 ? 0 : TG_SEEN | TG_REQUESTED);
 }
 
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed)
@@ -196,7 +196,7 @@ TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *see
 			kept->echo[i] = seen->echo[i];
 		kept->echoes = seen->echoes;
 	}
-	if (parsed & TG_ASKED) {
+	if (parsed & TG_REQUESTED) {
 		for (i = 0; i < TG_RECORDS; i++)
 			kept->arrived[i] = seen->arrived[i];
 		kept->arrivals = seen->arrivals;

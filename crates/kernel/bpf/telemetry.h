@@ -5,8 +5,8 @@
  * answers if it has received one, whatever its own control is. An option that is missing, of
  * another length or without room is normal.
  */
-#ifndef TG_EXCHANGE_H
-#define TG_EXCHANGE_H
+#ifndef TG_TELEMETRY_H
+#define TG_TELEMETRY_H
 
 #define ENOMSG 42
 #define TG_SENDS (BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG)
@@ -17,7 +17,7 @@
 
 TG_INLINE void tg_reserve(struct bpf_sock_ops *ops, struct tg_flow *flow);
 TG_INLINE int tg_write(struct bpf_sock_ops *ops, struct tg_flow *flow);
-/* Reads the options of an arriving packet: 0 if it has none, else TG_SEEN and perhaps TG_ASKED. */
+/* Reads options of an arriving packet: TG_SEEN and perhaps TG_REQUESTED; 0 if it has none. */
 TG_INLINE int tg_parse(struct bpf_sock_ops *ops, struct tg_telemetry *seen);
 /* Keeps what was read. */
 TG_INLINE void tg_keep(struct tg_telemetry *kept, const struct tg_telemetry *seen, int parsed);
@@ -27,7 +27,7 @@ TG_INLINE void tg_forget(struct tg_telemetry *kept);
 
 #define TG_SEEN 1
 /* The peer sends options, so this end returns them. */
-#define TG_ASKED 2
+#define TG_REQUESTED 2
 
 /*
  * The option at its usual place, which is behind the timestamps; 0 if the packet has other options
@@ -139,7 +139,7 @@ int telemetry(struct bpf_sock_ops *ops)
 		tg_keep(&flow->telemetry, &seen, parsed);
 		/* Data of both directions may carry either option in turn. */
 		tg_note(ops, &flow->telemetry);
-		if ((parsed & TG_ASKED) && (flags & TG_SENDS) != TG_SENDS)
+		if ((parsed & TG_REQUESTED) && (flags & TG_SENDS) != TG_SENDS)
 			bpf_sock_ops_cb_flags_set(ops, flags | TG_SENDS);
 		break;
 	}
