@@ -281,7 +281,7 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     let lost = [
         ("duplicates", network.repeated),
         ("forged", network.forged),
-        ("unknown sources", network.strangers),
+        ("unknown session", network.unknown_session),
         ("malformed", network.malformed),
     ];
     for (name, count) in lost.into_iter().filter(|&(_, count)| count > 0) {

@@ -157,10 +157,10 @@ fn mismatched_peers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
     fs::write(&key, "sixteen bytes at least").unwrap();
-    let stranger = refused(&["--key", key.to_str().unwrap()]);
+    let refusal = refused(&["--key", key.to_str().unwrap()]);
     assert!(
-        stranger.contains("does not answer: check that it runs and has the same key"),
-        "{stranger}"
+        refusal.contains("does not answer: check that it runs and has the same key"),
+        "{refusal}"
     );
 }
 

@@ -2,6 +2,7 @@
 
 mod common;
 
+mod attacker;
 mod batch;
 mod datagrams;
 mod half_open;
@@ -10,7 +11,6 @@ mod mirror;
 mod nodes;
 mod pair;
 mod path;
-mod strangers;
 mod torment;
 mod trimming;
 mod world;

@@ -518,7 +518,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     for (number, Host { expected, node, .. }) in hosts.iter().enumerate() {
         assert_eq!(expected.front(), None, "{name}: host {number} sent less");
         let counters = node.counters();
-        let refused = [counters.malformed, counters.strangers, counters.forged, counters.old];
+        let refused = [counters.malformed, counters.unknown_session, counters.forged, counters.old];
         assert_eq!(refused, [0; 4], "{name}");
         assert!(counters.taken > 0);
     }

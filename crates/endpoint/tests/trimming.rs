@@ -200,7 +200,7 @@ fn forged_and_cut_headers_are_refused() {
     assert!(hostile > 250, "{hostile}");
     assert_eq!(counters.trimmed, 0, "{counters:?}");
     // Another packet number may be too old.
-    let refused = counters.malformed + counters.forged + counters.strangers + counters.old;
+    let refused = counters.malformed + counters.forged + counters.unknown_session + counters.old;
     assert_eq!(refused, hostile / 2 * 3, "{counters:?}");
 }
 

@@ -327,7 +327,7 @@ impl Node {
     fn answered_hello(&mut self, to: u64, bytes: &[u8]) -> Option<(u32, [u8; 32])> {
         let found = self.peers.by_session(to);
         let Some((number, Peer { state: State::Connecting(connecting), .. })) = found else {
-            self.counters.strangers += 1;
+            self.counters.unknown_session += 1;
             return None;
         };
         let nonce = connecting.nonce;
@@ -402,7 +402,7 @@ impl Node {
 
     /// Reports to a sender that its session is unknown here.
     pub(super) fn reset(&mut self, from: SocketAddr, of: u64, bytes: usize) {
-        self.counters.strangers += 1;
+        self.counters.unknown_session += 1;
         if bytes >= Reset::BYTES {
             let reset = Reset { of, token: [0; 16] };
             self.post(from, proved(&self.config.key, reset, &[]));
@@ -429,7 +429,7 @@ impl Node {
         match suspect {
             Some((number, true)) => self.doubt(now, number),
             Some((_, false)) => {}
-            None => self.counters.strangers += 1,
+            None => self.counters.unknown_session += 1,
         }
     }
 }

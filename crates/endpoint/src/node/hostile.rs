@@ -24,7 +24,7 @@ use intruder::Intruder;
 const NODE: u8 = 0;
 const FRIEND: u8 = 1;
 const INTRUDER: u8 = 2;
-const STRANGER: u8 = 3;
+const UNKNOWN: u8 = 3;
 
 const RTT: Span = Span::us(60);
 const SILENCE: Span = Span::ms(400);
@@ -100,8 +100,8 @@ struct Scene {
     wires: [VecDeque<Vec<u8>>; 2],
     /// Peers of the node other than the honest one.
     others: Vec<PeerId>,
-    from_strangers: usize,
-    to_strangers: usize,
+    from_unknown: usize,
+    to_unknown: usize,
     /// How often the honest peer's message arrived, and was acknowledged.
     arrived: u32,
     delivered: u32,
@@ -118,8 +118,8 @@ impl Scene {
             intruder: Intruder::new(protocol),
             wires: [VecDeque::new(), VecDeque::new()],
             others: Vec::new(),
-            from_strangers: 0,
-            to_strangers: 0,
+            from_unknown: 0,
+            to_unknown: 0,
             arrived: 0,
             delivered: 0,
             out: vec![0; 2_048],
@@ -151,15 +151,15 @@ impl Scene {
         match what % 14 {
             0 => {
                 let bytes = script.bytes(usize::from(what)).to_vec();
-                self.strangers(bytes);
+                self.forge(bytes);
             }
             1 => {
                 let bytes = shaped(script);
-                self.strangers(bytes);
+                self.forge(bytes);
             }
             2 => {
                 if let Some(bytes) = self.intruder.again(script) {
-                    self.strangers(bytes);
+                    self.forge(bytes);
                 }
             }
             3 => {
@@ -206,9 +206,9 @@ impl Scene {
         }
     }
 
-    fn strangers(&mut self, bytes: Vec<u8>) {
-        self.from_strangers += bytes.len();
-        self.hand(STRANGER, 0, bytes);
+    fn forge(&mut self, bytes: Vec<u8>) {
+        self.from_unknown += bytes.len();
+        self.hand(UNKNOWN, 0, bytes);
     }
 
     /// Passes a datagram to the node.
@@ -247,11 +247,11 @@ impl Scene {
                 assert!(departure.bytes <= self.node.config.datagram, "{departure:?}");
                 self.route(departure.to, departure.bytes);
             }
-            self.hear();
+            self.handle_events();
             self.node.deadline() > self.now
         });
         assert!(rests, "{}: does not come to rest", self.protocol.info().name);
-        assert!(self.to_strangers <= self.from_strangers, "answers exceed the received bytes");
+        assert!(self.to_unknown <= self.from_unknown, "answers exceed the received bytes");
         if self.friend.deadline() <= self.now {
             self.friend.on_deadline(self.now);
         }
@@ -275,14 +275,14 @@ impl Scene {
         if to == address(FRIEND) {
             self.wires[0].push_back(bytes.to_vec());
         } else if to == address(INTRUDER) {
-            self.intruder.hear(bytes);
+            self.intruder.observe(bytes);
         } else {
-            self.to_strangers += bytes.len();
+            self.to_unknown += bytes.len();
         }
     }
 
     /// Handles events of the node.
-    fn hear(&mut self) {
+    fn handle_events(&mut self) {
         while let Some(event) = self.node.event() {
             match event {
                 Event::Opened(peer) if self.node.address(peer) != Some(address(FRIEND)) => {

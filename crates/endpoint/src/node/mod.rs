@@ -87,7 +87,7 @@ pub struct Counters {
     /// Without valid headers.
     pub malformed: u64,
     /// For no session of this node.
-    pub strangers: u64,
+    pub unknown_session: u64,
     /// With an invalid authentication tag or MAC.
     pub forged: u64,
     /// Replayed, or too old to check for replay.

@@ -85,7 +85,7 @@ impl Node {
             return;
         };
         let State::Open(open) = &mut peer.state else {
-            self.counters.strangers += 1;
+            self.counters.unknown_session += 1;
             return;
         };
         let (headers, sealed) = bytes.split_at_mut(at + header.bytes);
@@ -277,7 +277,7 @@ impl Node {
             return;
         };
         let State::Open(open) = &mut peer.state else {
-            self.counters.strangers += 1;
+            self.counters.unknown_session += 1;
             return;
         };
         let (header, sealed) = bytes.split_at_mut(Control::BYTES);

@@ -301,8 +301,8 @@ fn errors_of_mismatched_peers() {
     other.datagram = 1_000;
     let why = soon(host(other).connect(server.address())).unwrap_err();
     assert!(matches!(why, Error::Gone(Gone::OtherPayload { .. })), "{why}");
-    let stranger = Config { key: Key::new(b"another"), ..small };
-    let why = soon(host(stranger).connect(server.address())).unwrap_err();
+    let other_key = Config { key: Key::new(b"another"), ..small };
+    let why = soon(host(other_key).connect(server.address())).unwrap_err();
     assert_eq!(why, Error::Gone(Gone::Silent));
     assert_eq!(
         why.to_string(),

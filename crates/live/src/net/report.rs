@@ -149,7 +149,7 @@ pub struct Network {
     /// Datagrams that failed authentication.
     pub forged: u64,
     /// Datagrams without a session.
-    pub strangers: u64,
+    pub unknown_session: u64,
     /// Datagrams with an invalid format.
     pub malformed: u64,
 }
@@ -163,7 +163,7 @@ impl Network {
             trims: counters.trimmed,
             repeated: counters.old,
             forged: counters.forged,
-            strangers: counters.strangers,
+            unknown_session: counters.unknown_session,
             malformed: counters.malformed,
         }
     }

@@ -73,7 +73,7 @@ impl Intruder {
     }
 
     /// Evaluates a datagram of the node.
-    pub(super) fn hear(&mut self, bytes: &[u8]) {
+    pub(super) fn observe(&mut self, bytes: &[u8]) {
         self.remember(bytes);
         let mut bytes = bytes.to_vec();
         match Header::parse(&bytes) {

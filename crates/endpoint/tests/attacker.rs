@@ -51,8 +51,8 @@ struct Scene {
     nodes: [Node; 2],
     wires: [VecDeque<Vec<u8>>; 2],
     captured: Vec<Vec<u8>>,
-    from_stranger: usize,
-    to_stranger: usize,
+    from_attacker: usize,
+    to_attacker: usize,
     /// Destination of the last datagram of each node.
     last_to: [Option<SocketAddr>; 2],
 }
@@ -64,8 +64,8 @@ impl Scene {
             nodes: [1, 2].map(|seed| node(seed, b"not theirs")),
             wires: [VecDeque::new(), VecDeque::new()],
             captured: Vec::new(),
-            from_stranger: 0,
-            to_stranger: 0,
+            from_attacker: 0,
+            to_attacker: 0,
             last_to: [None; 2],
         }
     }
@@ -76,12 +76,12 @@ impl Scene {
             while let Some(departure) = self.nodes[from].transmit(self.now, &mut out) {
                 self.last_to[from] = Some(departure.to);
                 match departure.to {
-                    to if to == address(2) => self.to_stranger += departure.bytes,
+                    to if to == address(2) => self.to_attacker += departure.bytes,
                     _ => self.wires[1 - from].push_back(out[..departure.bytes].to_vec()),
                 }
             }
         }
-        assert!(self.to_stranger <= self.from_stranger, "answers exceed the received bytes");
+        assert!(self.to_attacker <= self.from_attacker, "answers exceed the received bytes");
     }
 
     fn receive(&mut self, to: usize, from: u8, mut bytes: Vec<u8>) {
@@ -117,7 +117,7 @@ impl Scene {
         self.wires[0].pop_front().unwrap()
     }
 
-    fn stranger(&mut self, action: &Action) {
+    fn attack(&mut self, action: &Action) {
         let bytes = match action {
             Action::Bytes(bytes) => bytes.clone(),
             Action::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
@@ -131,7 +131,7 @@ impl Scene {
                 bytes
             }
         };
-        self.from_stranger += bytes.len();
+        self.from_attacker += bytes.len();
         self.receive(1, 2, bytes);
     }
 }
@@ -150,7 +150,7 @@ fn replayed_datagrams_are_old() {
     let sealed = captured.iter().filter(|bytes| bytes[1] != hello).count() as u64;
     assert!(sealed > 30, "{sealed} datagrams");
     for bytes in captured {
-        scene.from_stranger += bytes.len();
+        scene.from_attacker += bytes.len();
         scene.receive(1, 2, bytes);
     }
     let after = scene.nodes[1].counters();
@@ -292,11 +292,11 @@ fn reused_peer_number() {
     // Another session with the same peer number: ids end in that number.
     let mut other = sealed;
     other[4] ^= 1;
-    scene.from_stranger += other.len();
+    scene.from_attacker += other.len();
     scene.receive(1, 2, other);
     let after = scene.nodes[1].counters();
-    assert_eq!((after.strangers, after.forged), (before.strangers + 1, before.forged));
-    assert!(scene.to_stranger > 0, "a Reset reports the unknown session");
+    assert_eq!((after.unknown_session, after.forged), (before.unknown_session + 1, before.forged));
+    assert!(scene.to_attacker > 0, "a Reset reports the unknown session");
 }
 
 /// Bytes of all answers to a `Hello` with a cookie.
@@ -438,7 +438,7 @@ proptest! {
         let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
         scene.transmit();
         for (action, steps) in &script {
-            scene.stranger(action);
+            scene.attack(action);
             if *steps {
                 scene.step();
             }
