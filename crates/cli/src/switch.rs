@@ -120,7 +120,7 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
 
 /// The final report.
 fn page(report: &SwitchReport) -> String {
-    let Datagrams { received, sent, strangers, unfinished, too_long, unsent, overrun } =
+    let Datagrams { received, sent, filtered, unfinished, too_long, unsent, overrun } =
         report.datagrams;
     let mut text = format!(
         "{}: {} s, {received} datagrams in, {sent} out\n",
@@ -128,7 +128,7 @@ fn page(report: &SwitchReport) -> String {
         digits(report.seconds)
     );
     for (number, what) in [
-        (strangers, "dropped: source not in the file, or no other port leads to the destination"),
+        (filtered, "dropped: source not in the file, or no other port leads to the destination"),
         (unfinished, "dropped: unfinished checksum or segmentation"),
         (too_long, "dropped: too long"),
         (unsent, "refused by the kernel when sent"),

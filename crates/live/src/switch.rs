@@ -39,7 +39,7 @@ pub struct Datagrams {
     /// Sent.
     pub sent: u64,
     /// From unknown sources, for a host behind the same port, or link-local control frames.
-    pub strangers: u64,
+    pub filtered: u64,
     /// Frames without segmentation or checksum.
     pub unfinished: u64,
     /// Longer than the largest packet.
@@ -172,7 +172,7 @@ mod at_work {
     fn report(plan: &SoftwareSwitch, report: &Report) -> SwitchReport {
         let Report { seconds, ports, switches, counts, unfinished, late_us, .. } = report;
         let link = |record| convert::link_of(&plan.fabric, record, *seconds > 0.0);
-        let Counts { received, sent, strangers, .. } = *counts;
+        let Counts { received, sent, filtered, .. } = *counts;
         let micros = |us: f64| Fixed::nearest(us).filter(|_| sent > 0);
         SwitchReport {
             schema: SCHEMA,
@@ -183,7 +183,7 @@ mod at_work {
             datagrams: Datagrams {
                 received,
                 sent,
-                strangers,
+                filtered,
                 unfinished: counts.unfinished,
                 too_long: counts.too_long,
                 unsent: counts.unsent,

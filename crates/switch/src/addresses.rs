@@ -80,7 +80,7 @@ impl Addresses {
             let from = message.from.and_then(|from| numbers.get(&SocketAddrV4::from(from)));
             let place = |host: u32| hosts[host as usize].place;
             let Some(&from) = from.filter(|&&from| place(from) != place(to)) else {
-                counts.strangers += 1;
+                counts.filtered += 1;
                 return;
             };
             let path = from * hosts.len() as u32 + to;

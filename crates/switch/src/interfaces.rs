@@ -116,7 +116,7 @@ impl Interfaces {
                 ways.extend(stations.ways(place, addresses).map(way));
             }
             if ways.is_empty() {
-                counts.strangers += 1;
+                counts.filtered += 1;
                 return;
             }
             each(Received { ways, stamp, content });

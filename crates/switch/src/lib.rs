@@ -109,7 +109,7 @@ pub struct Counts {
     /// Sent.
     pub sent: u64,
     /// Dropped: from an unknown source, or for a host of the same place; also link-local frames.
-    pub strangers: u64,
+    pub filtered: u64,
     /// Dropped: frames that still need segmentation or a checksum by hardware.
     pub unfinished: u64,
     /// Dropped: longer than packets of the simulator.

@@ -190,7 +190,7 @@ fn arbitrary_payload_is_unchanged() {
     });
     assert_eq!(arrived.into_iter().map(|of| of.bytes).collect::<Vec<_>>(), all);
     let counts = report.counts;
-    assert_eq!((counts.too_long, counts.strangers), (1, 1));
+    assert_eq!((counts.too_long, counts.filtered), (1, 1));
     assert_eq!((counts.sent, counts.unsent), (all.len() as u64, 0));
 }
 
@@ -368,5 +368,5 @@ fn hosts_of_one_place() {
     });
     let [only] = &arrived[..] else { panic!("{} arrived", arrived.len()) };
     assert_eq!(only.bytes, b"from afar");
-    assert_eq!(report.counts.strangers, 1);
+    assert_eq!(report.counts.filtered, 1);
 }
