@@ -479,7 +479,7 @@ mod tests {
                     is_printed && claim.of_one_run().is_some() && !plots.is_empty()
                 };
                 for claim in figure.claims.iter().filter(printed) {
-                    let marks = plots.iter().flat_map(|plot| &plot.said);
+                    let marks = plots.iter().flat_map(|plot| &plot.paper_marks);
                     if marks.clone().any(|mark| mark.name == claim.name) {
                         marked += 1;
                     } else {

@@ -63,7 +63,7 @@ pub struct Plot {
     pub accepted: Vec<(f64, f64, f64)>,
     /// Values of the paper, drawn beside the measured ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<PaperMark>,
+    pub paper_marks: Vec<PaperMark>,
     /// Number of values and meaning of bands; exported figures show it below the title of the x
     /// axis.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -143,7 +143,7 @@ fn axes_have_short_numbers_and_a_zero() {
         "x": { "label": "time (ms)" }, "y": { "label": "goodput (Gbit/s a host)" },
         "lines": [line(&json!([[0, 0.03], [12_000, 0.02]]))], "bands": [[1000, 2000]],
         "accepted": [[6000, 0.01, 0.02]], "note": "n: 1 seed",
-        "said": [{ "name": "A", "x": 3000, "y": 0.04, "color": "#0072b2" }],
+        "paper_marks": [{ "name": "A", "x": 3000, "y": 0.04, "color": "#0072b2" }],
     });
     let found = drawing(&mut browser, &slow);
     assert_eq!(titles(&found), ["time (s)", "goodput (Mbit/s a host)"]);

@@ -296,7 +296,9 @@ fn plots_show_lines_without_values_and_name_marks() {
         "title": "Figure 1: T", "y": { "label": "T (us)", "log": false },
         "x": { "label": "", "log": false, "names": ["above: control-and-unscheduled", "b, 5 us"] },
         "lines": [line("Tide", json!([[0.0, 1.0], [1.0, 2.0]])), line("SIRD", json!([]))],
-        "said": [{ "name": "C1", "x": 1.0, "y": 3.0, "color": "#3b4a5a", "source": "source" }],
+        "paper_marks": [
+            { "name": "C1", "x": 1.0, "y": 3.0, "color": "#3b4a5a", "source": "source" },
+        ],
     });
     browser.open(&page_of(&place, &[plot]), "screen", "light");
     let texts = browser.ask(TEXTS, "");

@@ -19,7 +19,8 @@ pub(crate) fn mark(paper: &Paper, figure: &Figure, plot: &mut Plot) {
         plot.y.label.clone_from(&chart.y);
     }
     let marks = figure.claims.iter().flat_map(|claim| of_claim(figure, claim, plot));
-    plot.said = marks.map(|mark| PaperMark { source: paper.source.clone(), ..mark }).collect();
+    plot.paper_marks =
+        marks.map(|mark| PaperMark { source: paper.source.clone(), ..mark }).collect();
 }
 
 /// A value, from one x to another, relative to the claim's.
@@ -171,8 +172,8 @@ mod tests {
         };
         let text = "title = 'x'\nabout = ''\nsource = 'source'";
         mark(&toml::from_str(text).unwrap(), figure, &mut plot);
-        assert!(plot.said.iter().all(|mark| mark.source == "source"));
-        plot.said.into_iter().map(|mark| (mark.x, mark.to, mark.y, mark.color)).collect()
+        assert!(plot.paper_marks.iter().all(|mark| mark.source == "source"));
+        plot.paper_marks.into_iter().map(|mark| (mark.x, mark.to, mark.y, mark.color)).collect()
     }
 
     #[test]

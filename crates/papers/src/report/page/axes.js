@@ -73,10 +73,10 @@ const inUnits = (plot) => {
 };
 
 const rescaled = (plot) => {
-  const said = plot.said ?? [];
+  const marks = plot.paper_marks ?? [];
   const along = (key, i) => scaled(plot[key], [
     ...plot.lines.flatMap((line) => line.points.map((point) => point[i])),
-    ...said.map((mark) => mark[key]), plot[key].from, plot[key].to, ...(plot[key].beside ?? []),
+    ...marks.map((mark) => mark[key]), plot[key].from, plot[key].to, ...(plot[key].beside ?? []),
   ].filter((value) => value !== undefined && value !== null));
   const [{ axis: x, by: byX }, { axis: y, by: byY }] = [along("x", 0), along("y", 1)];
   if (byX === 1 && byY === 1) return plot;
@@ -89,7 +89,7 @@ const rescaled = (plot) => {
       ...line, points: points(line.points), range: ends(line.range, byY),
       parts: line.parts?.map((part) => ({ ...part, points: points(part.points) })),
     })),
-    said: said.map((mark) => ({
+    paper_marks: marks.map((mark) => ({
       ...mark, x: byX * mark.x, y: byY * mark.y,
       ...(mark.to === undefined ? {} : { to: byX * mark.to }),
     })),

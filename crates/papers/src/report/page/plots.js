@@ -127,10 +127,10 @@ const traces = (plot, state) => {
     if (own && !line.apart) bands.push(bandOf(xs, own, color, group, state));
   });
   // Values of others are hollow, so that they differ from measured ones without colour.
-  for (const mark of plot.said ?? []) {
+  for (const mark of plot.paper_marks ?? []) {
     const [source, symbol] = mark.is_simulated
       ? ["another simulator", "square-open"] : [mark.source ?? "paper", "diamond-open"];
-    const alike = plot.said.filter((of) => of.is_simulated === mark.is_simulated);
+    const alike = plot.paper_marks.filter((of) => of.is_simulated === mark.is_simulated);
     // Marks of one claim have its name.
     const isAlone = alike.every((of) => of.name === mark.name);
     const name = isAlone ? `${source} (${mark.name})` : source;
