@@ -75,7 +75,7 @@ fn copy_of_a_collective_takes_the_same_time() {
 /// Two computations share a stream, and one has a stream of its own. The first message waits for
 /// the start of the second computation, the other one for all of them.
 #[test]
-fn computations_take_turns_on_their_stream() {
+fn computations_of_a_stream_are_in_order() {
     let early = Step { after_start: vec![1], sends: Some((1, 0, 1_000)), ..Step::default() };
     let late = Step { after: vec![0, 1, 2], sends: Some((1, 1, 1_000)), ..Step::default() };
     let first = vec![computes(10, 0), computes(20, 0), computes(25, 1), early, late];

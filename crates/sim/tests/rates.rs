@@ -17,7 +17,7 @@ struct Funnel {
     /// Flows start within this time.
     within: Span,
     /// Start of the measured window, whose length is the same time again.
-    settled: Span,
+    warmup: Span,
 }
 
 /// Results at the link.
@@ -35,8 +35,8 @@ impl Funnel {
         let mut rng = Rng::stream(1, Domain::Traffic, 9);
         let mut start = || Time::ZERO + self.within.scale(rng.unit());
         let flows = (0..self.n).map(|h| unlimited(h, self.n, start())).collect();
-        let warmup = Time::ZERO + self.settled;
-        let mut setup = setup(fabric, stack, flows, warmup + self.settled);
+        let warmup = Time::ZERO + self.warmup;
+        let mut setup = setup(fabric, stack, flows, warmup + self.warmup);
         setup.warmup = warmup;
         // ECN as the protocol requires, in proportion to rates.
         let bdp = unobserved(setup.clone(), 1).unwrap().paths().path(0, self.n).bdp_bytes;
@@ -70,8 +70,8 @@ fn theta_powertcp_queue_is_the_sum_of_betas() {
     for (mtu, delay) in [(1000, Span::us(1)), (4096, Span::us(3))] {
         for n in [1, 2, 4, 16] {
             for sum in [0.2, 0.5, 1.0] {
-                let (rate, settled) = (Rate::gbps(100), Span::ms(4));
-                let funnel = Funnel { n, rate, delay, mtu, within: Span::us(20), settled };
+                let (rate, warmup) = (Rate::gbps(100), Span::ms(4));
+                let funnel = Funnel { n, rate, delay, mtu, within: Span::us(20), warmup };
                 let mut theta = stack("theta-powertcp");
                 // Two flows with a Σβ of a BDP have a window of one BDP each: the cap must not
                 // bind.
@@ -128,8 +128,8 @@ fn hpcc_converges_if_rates_move_pending_packets() {
 fn theta_powertcp_needs_a_gradient_floor() {
     let queue = |floor: f64| {
         let (rate, delay) = (Rate::gbps(100), Span::us(1));
-        let settled = Span::ms(4);
-        let funnel = Funnel { n: 16, rate, delay, mtu: 1000, within: Span::us(20), settled };
+        let warmup = Span::ms(4);
+        let funnel = Funnel { n: 16, rate, delay, mtu: 1000, within: Span::us(20), warmup };
         let mut theta = stack("theta-powertcp");
         theta.set("gradient_floor", Value::Number(floor)).unwrap();
         let seen = funnel.run(theta);
@@ -145,8 +145,8 @@ fn theta_powertcp_needs_a_gradient_floor() {
 fn patched_timely_converges_to_its_reference() {
     for (gbps, mtu) in [(10, 1000), (100, 1000), (100, 4096)] {
         for n in [2, 4, 8, 16] {
-            let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(40));
-            let funnel = Funnel { n, rate, delay: Span::us(1), mtu, within, settled };
+            let (rate, within, warmup) = (Rate::gbps(gbps), Span::us(20), Span::ms(40));
+            let funnel = Funnel { n, rate, delay: Span::us(1), mtu, within, warmup };
             let mut timely = stack("timely");
             timely.set("variant", Value::Choice("patched")).unwrap();
             timely.set("initial_rate", Value::Number(1.0 / f64::from(n))).unwrap();
@@ -163,11 +163,11 @@ fn patched_timely_converges_to_its_reference() {
     }
 }
 
-/// Two flows with initial shares of 0.7 and 0.3: the shares after `settled`, and the largest and
+/// Two flows with initial shares of 0.7 and 0.3: the shares after `warmup`, and the largest and
 /// the mean queueing delay in microseconds.
-fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) {
+fn unequal_starts(variant: &'static str, warmup: Span) -> (Vec<f64>, f64, f64) {
     let (rate, delay) = (Rate::gbps(10), Span::us(1));
-    let funnel = Funnel { n: 2, rate, delay, mtu: 1000, within: Span::us(1), settled };
+    let funnel = Funnel { n: 2, rate, delay, mtu: 1000, within: Span::us(1), warmup };
     let stacks = [0.7, 0.3].map(|share| {
         let mut timely = stack("timely");
         timely.set("variant", Value::Choice(variant)).unwrap();
@@ -286,8 +286,8 @@ fn dcqcn_queue_marks_at_the_rate_of_the_share() {
     for (gbps, n) in [(40, 2), (40, 8), (100, 4), (100, 16)] {
         // The run is long: 60 ms contain only about a hundred marks, and the queue has a
         // statistical error of a tenth.
-        let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(240));
-        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
+        let (rate, within, warmup) = (Rate::gbps(gbps), Span::us(20), Span::ms(240));
+        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, warmup };
         let seen = funnel.run(stack("dcqcn"));
         let line = rate.as_bps() as f64 / 8.0 / 1080.0;
         let share = 1.0 / f64::from(n);
@@ -328,8 +328,8 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
         dcqcn.set(name, value).unwrap();
     }
     for n in [1, 2, 4, 8] {
-        let (rate, within, settled) = (Rate::gbps(100), Span::us(20), Span::ms(60));
-        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
+        let (rate, within, warmup) = (Rate::gbps(100), Span::us(20), Span::ms(60));
+        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, warmup };
         let seen = funnel.run(dcqcn.clone());
         let jain = jain(&seen.goodputs);
         let case = format!(
@@ -349,8 +349,8 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
 fn nic_dctcp_keeps_the_queue_near_its_threshold() {
     for (mtu, delay) in [(1000, Span::us(10)), (4096, Span::us(20))] {
         for n in [2, 4, 8, 16] {
-            let (rate, within, settled) = (Rate::gbps(100), Span::us(20), Span::ms(20));
-            let funnel = Funnel { n, rate, delay, mtu, within, settled };
+            let (rate, within, warmup) = (Rate::gbps(100), Span::us(20), Span::ms(20));
+            let funnel = Funnel { n, rate, delay, mtu, within, warmup };
             let seen = funnel.run(stack("dctcp-rate"));
             let packet = f64::from(seen.path.full_wire_bytes);
             // 30 KB per 10 Gbit/s.
@@ -374,8 +374,8 @@ fn nic_dctcp_keeps_the_queue_near_its_threshold() {
 #[test]
 fn windows_bound_the_queue_of_rate_controls() {
     for n in [2, 4] {
-        let (rate, delay, settled) = (Rate::gbps(100), Span::us(1), Span::ms(10));
-        let funnel = Funnel { n, rate, delay, mtu: 1000, within: Span::us(20), settled };
+        let (rate, delay, warmup) = (Rate::gbps(100), Span::us(1), Span::ms(10));
+        let funnel = Funnel { n, rate, delay, mtu: 1000, within: Span::us(20), warmup };
         for name in ["dctcp-rate", "timely"] {
             let mut windowed = stack(name);
             windowed.set("max_window", Value::Extent(Extent::Bdp(1.0))).unwrap();
@@ -398,8 +398,8 @@ fn windows_bound_the_queue_of_rate_controls() {
 fn go_back_n_costs_a_round_trip_per_loss() {
     let (rate, delay) = (Rate::gbps(10), Span::us(20));
     for loss in [0.0002, 0.0005, 0.001] {
-        let settled = Span::ms(100);
-        let funnel = Funnel { n: 1, rate, delay, mtu: 1000, within: Span::ZERO, settled };
+        let warmup = Span::ms(100);
+        let funnel = Funnel { n: 1, rate, delay, mtu: 1000, within: Span::ZERO, warmup };
         let mut open_loop = stack("open-loop");
         open_loop.set("rate", Value::Rate(rate)).unwrap();
         // Timeouts are excluded from this measurement.

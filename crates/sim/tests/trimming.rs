@@ -80,7 +80,7 @@ fn incast_loses_payloads_and_no_packet() {
 }
 
 #[test]
-fn trimmed_packets_say_where() {
+fn trimmed_packets_report_their_place() {
     let mut engine =
         Engine::new(incast("nscc", 1, TrimVictim::Random), TestProbe::of(Counts::default()))
             .unwrap();

@@ -160,7 +160,7 @@ fn hpcc_shares_links_with_a_sufficient_increase() {
 
 /// Host software delays every packet, which RTTs exclude but the BDP covers.
 #[test]
-fn theta_powertcp_settles_with_host_software_bdp() {
+fn theta_powertcp_converges_with_host_software() {
     let n = 4;
     let (fabric, port) = funnel(n, Rate::gbps(100), Span::us(1), 1000);
     let mut theta = stack("theta-powertcp");
@@ -377,10 +377,10 @@ impl Observer for Swings {
             return;
         }
         let queue = d.queue_bytes;
-        let turns = if self.rising { queue < self.band.0 } else { queue > self.band.1 };
-        if turns {
-            let turned = if self.rising { &mut self.peaks } else { &mut self.troughs };
-            turned.push(f64::from(self.extreme));
+        let is_reversed = if self.rising { queue < self.band.0 } else { queue > self.band.1 };
+        if is_reversed {
+            let extremes = if self.rising { &mut self.peaks } else { &mut self.troughs };
+            extremes.push(f64::from(self.extreme));
             self.rising = !self.rising;
             self.extreme = queue;
         }

@@ -43,7 +43,7 @@ pub(super) struct Crossing {
 /// Packets and messages that one partition hands to another at the end of a window.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    pub(super) parcels: Vec<Crossing>,
+    pub(super) packets: Vec<Crossing>,
     pub(super) hops: Vec<Hop>,
     /// Flows that start in a later window.
     pub(crate) submissions: Vec<Submission>,
@@ -63,9 +63,9 @@ impl Mailbox {
         (self.started.len() as u64).put(to);
         self.started.drain(..).for_each(|submission| submission.put(to));
         let mut hops = self.hops.iter();
-        for parcel in self.parcels.drain(..) {
-            parcel.put(to);
-            hops.by_ref().take(parcel.hops as usize).for_each(|hop| hop.put(to));
+        for crossing in self.packets.drain(..) {
+            crossing.put(to);
+            hops.by_ref().take(crossing.hops as usize).for_each(|hop| hop.put(to));
         }
         self.hops.clear();
     }
@@ -76,11 +76,11 @@ impl Mailbox {
             self.started.push(Submission::take(&mut from)?);
         }
         while !from.is_empty() {
-            let parcel = Crossing::take(&mut from)?;
-            for _ in 0..parcel.hops {
+            let crossing = Crossing::take(&mut from)?;
+            for _ in 0..crossing.hops {
                 self.hops.push(Hop::take(&mut from)?);
             }
-            self.parcels.push(parcel);
+            self.packets.push(crossing);
         }
         Some(())
     }
@@ -148,13 +148,13 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     pub(crate) fn take_in(&mut self, mail: &mut Mailbox) {
         let Partition { links, switching, generator, flows, .. } = self;
         let mut hops = mail.hops.iter();
-        for parcel in mail.parcels.drain(..) {
+        for crossing in mail.packets.drain(..) {
             let packet = links.packets.alloc();
             let p = links.packets.get(packet);
-            (*p.frame, *p.body) = (parcel.frame, parcel.body);
+            (*p.frame, *p.body) = (crossing.frame, crossing.body);
             p.hops.clear();
-            hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
-            links.append(links.index_of(parcel.port), packet, parcel.landing);
+            hops.by_ref().take(crossing.hops as usize).for_each(|hop| p.hops.push(*hop));
+            links.append(links.index_of(crossing.port), packet, crossing.landing);
         }
         mail.hops.clear();
         for submission in mail.started.drain(..) {
@@ -185,7 +185,7 @@ fn post<P: Probe, N: Naming>(
         let hops = p.hops.as_slice();
         mail.hops.extend_from_slice(hops);
         let hops = hops.len() as u32;
-        mail.parcels.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
+        mail.packets.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
         links.packets.free(packet);
         match next {
             Some(next) => landing = next,

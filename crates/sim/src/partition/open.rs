@@ -66,21 +66,21 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Hands over the packets whose transmission to a host has started by now.
     pub(crate) fn release(&mut self, mail: &RefCell<Mailbox>, out: &mut Vec<Leaving>) {
         self.hand_over(|_| mail.borrow_mut());
-        let Mailbox { parcels, hops: records, .. } = &mut *mail.borrow_mut();
+        let Mailbox { packets, hops: records, .. } = &mut *mail.borrow_mut();
         let mut hops = records.iter();
-        for parcel in parcels.drain(..) {
-            let port = &self.links.ports[self.links.index_of(parcel.port) as usize];
-            let end = parcel.landing.before(port.delay);
+        for crossing in packets.drain(..) {
+            let port = &self.links.ports[self.links.index_of(crossing.port) as usize];
+            let end = crossing.landing.before(port.delay);
             let mut trace = HopTrace::default();
-            hops.by_ref().take(parcel.hops as usize).for_each(|hop| trace.push(*hop));
+            hops.by_ref().take(crossing.hops as usize).for_each(|hop| trace.push(*hop));
             let packet = Packet {
-                number: parcel.body.message,
-                frame: parcel.frame,
-                payload_bytes: parcel.body.payload_bytes,
+                number: crossing.body.message,
+                frame: crossing.frame,
+                payload_bytes: crossing.body.payload_bytes,
                 hops: trace,
             };
-            let start = end.before(port.serialise(parcel.frame.wire_bytes));
-            out.push(Leaving { packet, start, end, landing: parcel.landing });
+            let start = end.before(port.serialise(crossing.frame.wire_bytes));
+            out.push(Leaving { packet, start, end, landing: crossing.landing });
         }
         records.clear();
     }

@@ -31,7 +31,7 @@ pub(crate) struct Jobs {
     all: Vec<Job>,
     /// Number of messages in one iteration of all jobs together.
     numbers: u64,
-    /// Operations whose needs are met; empty between calls.
+    /// Operations whose needs are satisfied; empty between calls.
     ready: Vec<u32>,
 }
 
@@ -48,7 +48,7 @@ struct Job {
     /// Ranks of this partition.
     ranks: Vec<Rank>,
     /// By local rank and operation: completions and arrivals so far.
-    met: Vec<u32>,
+    satisfied: Vec<u32>,
     /// By local rank and compute stream: end of its last computation.
     streams: Vec<Time>,
     /// By local rank, iteration and operation: arrivals for iterations that have not begun.
@@ -59,8 +59,8 @@ struct Job {
 /// Progress of a rank.
 struct Rank {
     rank: u32,
-    /// Index of its first operation in [`Job::met`].
-    met: usize,
+    /// Index of its first operation in [`Job::satisfied`].
+    offset: usize,
     iteration: u32,
     /// End of the previous iteration.
     since: Time,
@@ -156,14 +156,14 @@ impl Jobs {
 impl Job {
     /// A job with the ranks for which `is_here` returns true.
     fn new(of: &dyn Schedule, start: Time, is_here: impl Fn(u32) -> bool) -> Job {
-        let (mut ranks, mut met) = (Vec::new(), 0);
+        let (mut ranks, mut offset) = (Vec::new(), 0);
         let local = (0..).zip(of.hosts()).map(|(rank, &host)| {
             if !is_here(host) {
                 return ELSEWHERE;
             }
             ranks.push(Rank {
                 rank,
-                met,
+                offset,
                 iteration: 0,
                 since: start,
                 has_begun: false,
@@ -171,7 +171,7 @@ impl Job {
                 busy: Span::ZERO,
                 busy_until: start,
             });
-            met += of.operations(rank) as usize;
+            offset += of.operations(rank) as usize;
             ranks.len() as u32 - 1
         });
         let local = local.collect();
@@ -180,7 +180,7 @@ impl Job {
             number: 0,
             first: 0,
             local,
-            met: vec![0; met],
+            satisfied: vec![0; offset],
             streams: vec![start; ranks.len() * of.streams() as usize],
             ranks,
             early: BTreeMap::new(),
@@ -209,16 +209,18 @@ impl Running<'_> {
     /// Takes in the early arrivals of the iteration that a local rank begins, and finds the
     /// operations that are ready.
     fn prepare(&mut self, local: usize) {
-        let Rank { rank, met, iteration, .. } = self.job.ranks[local];
+        let Rank { rank, offset, iteration, .. } = self.job.ranks[local];
         self.job.ranks[local].has_begun = true;
         let key = |operation| (local as u32, iteration, operation);
         let range = key(0)..=key(u32::MAX);
         while let Some((&at, &count)) = self.job.early.range(range.clone()).next() {
             self.job.early.remove(&at);
-            self.job.met[met + at.2 as usize] = count;
+            self.job.satisfied[offset + at.2 as usize] = count;
         }
         for operation in 0..self.schedule.operations(rank) {
-            if self.job.met[met + operation as usize] == self.schedule.needs(rank, operation) {
+            if self.job.satisfied[offset + operation as usize]
+                == self.schedule.needs(rank, operation)
+            {
                 self.ready.push(operation);
             }
         }
@@ -234,19 +236,19 @@ impl Running<'_> {
     ) {
         let rank = &self.job.ranks[local];
         if rank.iteration == iteration && rank.has_begun {
-            self.meet(local, operation);
+            self.satisfy(local, operation);
             self.proceed(local, now, out);
         } else {
             *self.job.early.entry((local as u32, iteration, operation)).or_insert(0) += 1;
         }
     }
 
-    /// Counts one of the needs of an operation as met.
-    fn meet(&mut self, local: usize, operation: u32) {
-        let Rank { rank, met, .. } = self.job.ranks[local];
-        let met = &mut self.job.met[met + operation as usize];
-        *met += 1;
-        if *met == self.schedule.needs(rank, operation) {
+    /// Counts one of the needs of an operation as satisfied.
+    fn satisfy(&mut self, local: usize, operation: u32) {
+        let Rank { rank, offset, .. } = self.job.ranks[local];
+        let satisfied = &mut self.job.satisfied[offset + operation as usize];
+        *satisfied += 1;
+        if *satisfied == self.schedule.needs(rank, operation) {
             self.ready.push(operation);
         }
     }
@@ -268,10 +270,10 @@ impl Running<'_> {
         }
     }
 
-    /// Runs an operation whose needs are met.
+    /// Runs an operation whose needs are satisfied.
     fn run(&mut self, local: usize, operation: u32, now: Time, out: &mut impl FnMut(Next)) {
-        let Rank { rank, met, .. } = self.job.ranks[local];
-        self.job.met[met + operation as usize] = 0;
+        let Rank { rank, offset, .. } = self.job.ranks[local];
+        self.job.satisfied[offset + operation as usize] = 0;
         let computation = self.schedule.computation(rank, operation);
         let Some(Computation { span, stream }) = computation else {
             self.started(local, operation);
@@ -300,7 +302,7 @@ impl Running<'_> {
 
     /// An operation has started.
     fn started(&mut self, local: usize, operation: u32) {
-        self.meet_dependents(local, operation, true);
+        self.satisfy_dependents(local, operation, true);
     }
 
     /// An operation has computed: it sends its messages and is complete.
@@ -312,14 +314,14 @@ impl Running<'_> {
             }
         });
         self.job.ranks[local].open -= 1;
-        self.meet_dependents(local, operation, false);
+        self.satisfy_dependents(local, operation, false);
     }
 
-    fn meet_dependents(&mut self, local: usize, operation: u32, starts: bool) {
+    fn satisfy_dependents(&mut self, local: usize, operation: u32, starts: bool) {
         let (rank, schedule) = (self.job.ranks[local].rank, self.schedule);
         schedule.dependents(rank, operation, &mut |Dependent { operation, on_start }| {
             if on_start == starts {
-                self.meet(local, operation);
+                self.satisfy(local, operation);
             }
         });
     }
