@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn steady_marking_settles_where_theory_says() {
+    fn steady_marking_converges_to_theory() {
         // A window above W packets marks a whole round; alpha then tends to about √(2/W) (the
         // paper, section 3.3).
         let params = DctcpParams::default();

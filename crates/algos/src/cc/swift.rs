@@ -191,7 +191,7 @@ impl CongestionControl for Swift {
 impl Swift {
     /// The window that sustains `rate_bps` at its own target. Window and target fall together, so a
     /// few iterations find it.
-    fn settled(params: &SwiftParams, path: &Path, rate_bps: f64) -> Swift {
+    fn steady(params: &SwiftParams, path: &Path, rate_bps: f64) -> Swift {
         let mut flow = Swift::start(params, path, Time::ZERO, 0);
         for _ in 0..20 {
             let packets = rate_bps * flow.target(params) / (path.full_wire_bytes as f64 * 8e12);
@@ -221,7 +221,7 @@ impl Swift {
 
 /// Target queueing delay of a flow at `rate_bps`.
 fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Span {
-    let target = Swift::settled(params, path, rate_bps).target(params);
+    let target = Swift::steady(params, path, rate_bps).target(params);
     Span::from_ps_f64(target).beyond(path.base_rtt)
 }
 

@@ -62,13 +62,13 @@ impl Departures {
         place.and_then(|place| self.latest.get(place as usize)).is_some_and(|&at| at > time)
     }
 
-    /// The packet in flight that left first, and its departure. `is_settled` tells whether a packet
-    /// has arrived or counts as lost.
-    pub(crate) fn first(&mut self, is_settled: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
+    /// The packet in flight that left first, and its departure. `is_resolved` returns whether a
+    /// packet has arrived or counts as lost.
+    pub(crate) fn first(&mut self, is_resolved: impl Fn(u64) -> bool) -> Option<(u64, Time)> {
         while let Some(&(seq, at)) = self.order.front() {
             let place = seq.checked_sub(self.base).map(|place| place as usize);
             let is_latest = place.and_then(|place| self.latest.get(place)) == Some(&at);
-            if is_latest && !is_settled(seq) {
+            if is_latest && !is_resolved(seq) {
                 return Some((seq, at));
             }
             self.order.pop_front();

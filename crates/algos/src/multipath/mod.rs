@@ -64,8 +64,8 @@ pub(crate) struct Multipath {
     own: u32,
     /// Number of paths, minus one: a mask.
     mask: u32,
-    turn: u32,
-    /// Order of this round: the turn is combined with it.
+    position: u32,
+    /// Order of this round: the position is combined with it.
     order: u32,
     choice: Choice,
 }
@@ -119,24 +119,24 @@ impl Multipath {
         let own = if rule == MultipathRule::Mrc { 2 * paths - 1 } else { mask };
         let base = rng.bits() as u32 & !own;
         let order = rng.bits() as u32 & mask;
-        Some(Multipath { rng, base, own, mask, turn: 0, order, choice })
+        Some(Multipath { rng, base, own, mask, position: 0, order, choice })
     }
 
     /// Entropy of the next packet, which leaves now.
     #[inline]
     pub(crate) fn next(&mut self, now: Time) -> u32 {
-        let Multipath { rng, base, own: _, mask, turn, order, choice } = self;
-        let mut in_turn = || {
-            let path = (*turn ^ *order) & *mask;
-            *turn += 1;
-            if *turn > *mask {
-                *turn = 0;
+        let Multipath { rng, base, own: _, mask, position, order, choice } = self;
+        let mut round_robin = || {
+            let path = (*position ^ *order) & *mask;
+            *position += 1;
+            if *position > *mask {
+                *position = 0;
                 *order = rng.bits() as u32 & *mask;
             }
             path
         };
         let path = match choice {
-            Choice::Oblivious => in_turn(),
+            Choice::Oblivious => round_robin(),
             Choice::Flowlet(Flowlet { gap, path, left_at }) => {
                 if left_at.is_none_or(|at| now.since(at) >= *gap) {
                     *path = rng.bits() as u32 & *mask;
@@ -144,13 +144,13 @@ impl Multipath {
                 *left_at = Some(now);
                 *path
             }
-            Choice::Bitmap(penalties) => unpenalised(penalties, in_turn),
+            Choice::Bitmap(penalties) => unpenalised(penalties, round_robin),
             Choice::Mixed { penalties, recycled } => match recycled.pop_front() {
                 Some(path) => path,
-                None => unpenalised(penalties, in_turn),
+                None => unpenalised(penalties, round_robin),
             },
             Choice::Reps(reps) => reps.next().unwrap_or_else(|| rng.bits() as u32 & *mask),
-            Choice::Mrc(mrc) => mrc.next(in_turn),
+            Choice::Mrc(mrc) => mrc.next(round_robin),
         };
         *base | path
     }
@@ -219,14 +219,14 @@ fn penalise(penalties: &mut [u8], path: u32, feedback: PathFeedback) {
 }
 
 /// The next path in turn without a penalty. Only the first one that is skipped becomes better.
-fn unpenalised(penalties: &mut [u8], mut in_turn: impl FnMut() -> u32) -> u32 {
-    let mut path = in_turn();
+fn unpenalised(penalties: &mut [u8], mut round_robin: impl FnMut() -> u32) -> u32 {
+    let mut path = round_robin();
     if penalties[path as usize] == 0 {
         return path;
     }
     penalties[path as usize] -= 1;
     for _ in 0..penalties.len() {
-        path = in_turn();
+        path = round_robin();
         if penalties[path as usize] == 0 {
             break;
         }

@@ -85,9 +85,9 @@ impl Mrc {
     }
 
     /// The next entropy. If all are assumed bad, the one in turn.
-    pub(super) fn next(&mut self, mut in_turn: impl FnMut() -> u32) -> u32 {
+    pub(super) fn next(&mut self, mut round_robin: impl FnMut() -> u32) -> u32 {
         self.may_probe = true;
-        let mut entropy = self.entropy(in_turn());
+        let mut entropy = self.entropy(round_robin());
         if self.empty == self.paths() {
             return entropy;
         }
@@ -102,7 +102,7 @@ impl Mrc {
                 }
                 State::Skip | State::AssumedBad => {}
             }
-            entropy = self.entropy(in_turn());
+            entropy = self.entropy(round_robin());
         }
         restored.unwrap_or(entropy)
     }
@@ -172,22 +172,22 @@ mod tests {
     /// A rotation of four in the order of their numbers.
     struct Rotation {
         mrc: Mrc,
-        turn: u32,
+        position: u32,
     }
 
     impl Rotation {
         fn new() -> Rotation {
-            Rotation { mrc: Mrc::new(4), turn: 0 }
+            Rotation { mrc: Mrc::new(4), position: 0 }
         }
 
         fn next<const N: usize>(&mut self) -> [u32; N] {
-            let Rotation { mrc, turn } = self;
-            let mut in_turn = || {
-                let place = *turn;
-                *turn = (place + 1) % 4;
+            let Rotation { mrc, position } = self;
+            let mut round_robin = || {
+                let place = *position;
+                *position = (place + 1) % 4;
                 place
             };
-            core::array::from_fn(|_| mrc.next(&mut in_turn))
+            core::array::from_fn(|_| mrc.next(&mut round_robin))
         }
     }
 
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_entropies_are_probed_in_turn() {
+    fn failed_entropies_are_probed_round_robin() {
         let mut mrc = Mrc::new(4);
         assert_eq!(mrc.probe(Time::us(5), INTERVAL), None);
         [1, 5, 1].into_iter().for_each(|entropy| mrc.lost(Time::us(5), entropy));
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(rotation.next(), [6, 6, 6]);
         // Also if the turns of two rounds do not include it again.
         rotation.mrc.arrived(6, false);
-        let mut turns = [2].into_iter().chain(core::iter::repeat(0));
-        assert_eq!(rotation.mrc.next(|| turns.next().unwrap()), 6);
+        let mut positions = [2].into_iter().chain(core::iter::repeat(0));
+        assert_eq!(rotation.mrc.next(|| positions.next().unwrap()), 6);
     }
 }

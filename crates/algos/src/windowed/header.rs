@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgement_of_a_probe_says_so() {
+    fn acknowledgement_of_a_probe_has_its_flag() {
         for probe in [false, true] {
             let mut body = Body::default();
             let data = Header::read(&body);

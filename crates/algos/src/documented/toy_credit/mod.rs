@@ -66,7 +66,7 @@ struct Outgoing {
     sent: u64,
     credited: u64,
     /// Place in the ring of messages with credit.
-    turn: Link,
+    link: Link,
 }
 
 /// A message that is being received.
@@ -83,17 +83,17 @@ struct Incoming {
     arrived: Window,
     credited: u64,
     /// Place in the ring of messages to credit.
-    turn: Link,
+    link: Link,
 }
 
 impl Linked for Outgoing {
     fn link(&mut self) -> &mut Link {
-        &mut self.turn
+        &mut self.link
     }
 }
 impl Linked for Incoming {
     fn link(&mut self) -> &mut Link {
-        &mut self.turn
+        &mut self.link
     }
 }
 
@@ -229,7 +229,7 @@ impl Transport for ToyCredit {
             Some(Header::Ack(ack)) => {
                 // A message that waits for its turn has not been sent to its end.
                 let sent = |m: &&Outgoing| {
-                    (m.id, m.dst, m.sent) == (ack.message, src, m.size) && !m.turn.waits()
+                    (m.id, m.dst, m.sent) == (ack.message, src, m.size) && !m.link.waits()
                 };
                 if self.outgoing.get(ack.connection).filter(sent).is_some() {
                     self.outgoing.remove(ack.connection);
@@ -317,7 +317,7 @@ impl ToyCredit {
         let message = &mut self.outgoing[slot];
         message.lane = credit.lane;
         message.credited = credit.granted;
-        if message.size > message.sent && !message.turn.waits() {
+        if message.size > message.sent && !message.link.waits() {
             self.sendable.push(slot, self.outgoing.all_mut());
         }
     }
@@ -357,7 +357,7 @@ impl ToyCredit {
         // At least one packet, however small the window.
         let may = message.credited - message.received < self.window
             || message.credited == message.received;
-        if message.credited < message.size && may && !message.turn.waits() {
+        if message.credited < message.size && may && !message.link.waits() {
             self.creditable.push(slot, self.incoming.all_mut());
         }
     }

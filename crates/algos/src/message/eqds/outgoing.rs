@@ -50,7 +50,7 @@ pub(super) struct Outgoing {
     pub(super) recent: Recent,
 }
 
-/// Fates of the last twelve packets that took many paths, two bits each.
+/// Outcomes of the last twelve packets that took many paths, two bits each.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Recent(u32);
 

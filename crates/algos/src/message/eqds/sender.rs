@@ -415,8 +415,8 @@ impl Outbox {
         let mut expired = false;
         let oldest = loop {
             let Outgoing { departures, arrived, lost, .. } = &mut *message;
-            let settled = |packet| arrived.get(packet) || lost.get(packet);
-            match departures.first(settled) {
+            let resolved = |packet| arrived.get(packet) || lost.get(packet);
+            match departures.first(resolved) {
                 Some((packet, left)) if left.after(settings.timeout) <= now => {
                     message.expire(settings, packet);
                     expired = true;

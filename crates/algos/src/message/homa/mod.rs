@@ -322,7 +322,7 @@ pub struct Homa {
     host: HostContext,
     /// Known hosts, with the number by which both halves identify them.
     peers: ByHost<Peer>,
-    met: u32,
+    known: u32,
     outbox: Outbox,
     inbox: Inbox,
     /// Control packets; they leave before data.
@@ -364,7 +364,7 @@ impl Endpoint for Homa {
             settings,
             host: *host,
             peers: ByHost::default(),
-            met: 0,
+            known: 0,
             outbox: Outbox::default(),
             control: VecDeque::new(),
             paths: Paths::new(host),
@@ -537,8 +537,8 @@ impl Homa {
     fn peer_number(&mut self, host: u32) -> u32 {
         let Peer(number) = self.peers.entry(host);
         if *number == u32::MAX {
-            *number = self.met;
-            self.met += 1;
+            *number = self.known;
+            self.known += 1;
             self.inbox.add_host(host);
             self.outbox.add_host(host);
         }

@@ -290,8 +290,8 @@ impl Outbox {
     fn weighted_key(&mut self, number: u32, slot: u32) -> u128 {
         let destination = &mut self.destinations[number as usize];
         if !self.schedule.contain(number) {
-            let turn = self.schedule.first_key().map_or(self.order, |key| key as u64);
-            destination.since = destination.since.max(turn);
+            let current = self.schedule.first_key().map_or(self.order, |key| key as u64);
+            destination.since = destination.since.max(current);
         }
         shortest_first(0, self.messages[slot].order.max(destination.since))
     }

@@ -222,8 +222,8 @@ fn endless_messages_share_in_rounds() {
         }
         now += packet_time();
     }
-    let turns: Vec<_> = order.chunk_by(|a, b| a == b).map(|turn| (turn[0], turn.len())).collect();
-    assert!(turns.len() > 3 && turns[..3] == [(1, 5), (2, 5), (1, 5)], "{turns:?}");
+    let runs: Vec<_> = order.chunk_by(|a, b| a == b).map(|run| (run[0], run.len())).collect();
+    assert!(runs.len() > 3 && runs[..3] == [(1, 5), (2, 5), (1, 5)], "{runs:?}");
 }
 
 #[test]
