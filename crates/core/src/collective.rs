@@ -40,7 +40,7 @@ pub struct Stragglers {
 
 impl Stragglers {
     /// Computing time of a rank, if others need `span`.
-    pub fn stretch(&self, rank: u32, span: Span) -> Span {
+    pub fn computing_time(&self, rank: u32, span: Span) -> Span {
         match self.ranks.binary_search(&rank) {
             Ok(_) => span.scale(self.factor),
             Err(_) => span,
@@ -388,8 +388,8 @@ mod tests {
         of.stragglers = Stragglers { ranks: vec![1], factor: 1.5 };
         let stragglers = "stragglers: Stragglers { ranks: [1], factor: 1.5 }";
         assert_eq!(alloc::format!("{of:?}"), alloc::format!("{text}, {stragglers} }}"));
-        let stretched = [0, 1].map(|rank| of.stragglers.stretch(rank, Span::us(2)));
-        assert_eq!(stretched, [Span::us(2), Span::us(3)]);
+        let times = [0, 1].map(|rank| of.stragglers.computing_time(rank, Span::us(2)));
+        assert_eq!(times, [Span::us(2), Span::us(3)]);
     }
 
     #[test]

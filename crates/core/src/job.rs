@@ -45,7 +45,7 @@ pub trait Schedule {
 }
 
 /// Computation of an operation. A stream computes one operation at a time, in the order in which
-/// their needs are met.
+/// their needs are satisfied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Computation {
     /// Duration; may be zero.
@@ -249,7 +249,7 @@ impl Schedule for Collective {
     }
 
     fn computing_time(&self, rank: u32) -> Span {
-        self.stragglers.stretch(rank, self.compute)
+        self.stragglers.computing_time(rank, self.compute)
     }
 
     fn operations(&self, _: u32) -> u32 {

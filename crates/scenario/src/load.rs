@@ -122,7 +122,7 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
 pub(crate) fn share_on_links(fabric: &Fabric, pattern: &Pattern) -> f64 {
     match pattern {
         Pattern::Poisson { senders, receivers, .. } => at_random(fabric, senders, receivers),
-        Pattern::RotatingIncast { senders, receivers, .. } => in_turn(fabric, senders, receivers),
+        Pattern::RotatingIncast { senders, receivers, .. } => rotating(fabric, senders, receivers),
         Pattern::Requests { askers, racks, .. } => from_other_racks(fabric, askers, racks),
         _ => any_to_any(fabric),
     }
@@ -146,7 +146,7 @@ pub(crate) fn at_random(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> 
 
 /// That share if `senders` send to one receiver after the other. If a sender is the receiver, it
 /// sends to the next one.
-pub(crate) fn in_turn(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> f64 {
+pub(crate) fn rotating(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> f64 {
     mean_share(fabric, senders, |servers, sender| {
         let own = of_server(servers, sender, receivers).len();
         let itself = receivers.iter().position(|&receiver| receiver == sender);
@@ -284,12 +284,12 @@ mod tests {
         let rounds = [(0, [1, 2, 4, 9]), (4, [1, 2, 9, 9]), (5, [1, 2, 4, 9])];
         let rounds: Vec<_> =
             rounds.into_iter().flat_map(|(from, to)| to.map(|to| (from, to))).collect();
-        near(in_turn(&fabric, &senders, &receivers), counted(&rounds));
+        near(rotating(&fabric, &senders, &receivers), counted(&rounds));
         // Hosts 0 to 2 share a rack, and a server with host 3 of the next of three other racks.
         let racks: Vec<Vec<u32>> = all.chunks(3).map(<[u32]>::to_vec).collect();
         near(from_other_racks(&fabric, &[0], &racks), 1.0 - 1.0 / 3.0 / 3.0);
         near(from_other_racks(&fabric, &[3], &racks), 1.0 - 1.0 / 3.0);
         let plain = Fabric { servers: None, ..fabric };
-        assert_eq!([any_to_any(&plain), in_turn(&plain, &senders, &receivers)], [1.0, 1.0]);
+        assert_eq!([any_to_any(&plain), rotating(&plain, &senders, &receivers)], [1.0, 1.0]);
     }
 }

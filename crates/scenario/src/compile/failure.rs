@@ -276,10 +276,10 @@ fn apart(fabric: &Fabric, down: &BTreeSet<u32>) -> u64 {
     reached(fabric, down).into_iter().for_each(|parts| *groups.entry(parts).or_default() += 1);
     let mut pairs = 0;
     for (parts, number) in &groups {
-        let meets = |(others, _): &(&BTreeSet<usize>, &u64)| !parts.is_disjoint(others);
-        let met: u64 = groups.iter().filter(meets).map(|(_, others)| *others).sum();
+        let overlaps = |(others, _): &(&BTreeSet<usize>, &u64)| !parts.is_disjoint(others);
+        let reachable: u64 = groups.iter().filter(overlaps).map(|(_, others)| *others).sum();
         // A host reaches itself in any case.
-        pairs += number * met.max(1);
+        pairs += number * reachable.max(1);
     }
     (hosts * hosts) as u64 - pairs
 }

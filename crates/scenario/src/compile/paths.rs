@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn shortest_is_between_hosts_that_exchange_flows() {
+    fn shortest_is_between_hosts_with_flows() {
         let star = of("{ kind = 'star' }").base_rtt;
         let racks = "{ kind = 'leaf-spine', racks = 3, spines = 1, hosts_per_rack = 2 }";
         let far = shortest_of(racks, &[("h0", "h2"), ("h5", "h0")]).unwrap();

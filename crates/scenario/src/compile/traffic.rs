@@ -275,7 +275,7 @@ pub(crate) fn traffic<'a>(
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;
-            let share = load::in_turn(context.fabric, &senders, &receivers);
+            let share = load::rotating(context.fabric, &senders, &receivers);
             let gap_ps = gap(table, context, &senders, share, mean_bytes)?;
             Pattern::RotatingIncast { gap_ps, senders, receivers, jitter: table.get("jitter") }
         }

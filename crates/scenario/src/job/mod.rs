@@ -92,7 +92,7 @@ impl Computing {
     fn span(&self, rank: u32, count: u64, unit: Span) -> Option<Span> {
         let ps = count.checked_mul(unit.as_ps()).filter(|&ps| ps <= LONGEST.as_ps())?;
         let span = if self.scale == 1.0 { Span::ps(ps) } else { Span::ps(ps).scale(self.scale) };
-        Some(self.stragglers.stretch(rank, span)).filter(|span| *span <= LONGEST)
+        Some(self.stragglers.computing_time(rank, span)).filter(|span| *span <= LONGEST)
     }
 }
 

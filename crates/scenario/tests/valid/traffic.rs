@@ -69,7 +69,7 @@ fn requests_and_closed_loops_are_compiled() {
                 [[traffic]]\nkind = 'requests'\nsizes = '2MB'\nfan_in = 3\nper_second = 4\n\
                 askers = 'h[1-2]'\n\
                 [[traffic]]\nkind = 'closed-loop'\nrequest = '200B'\nreply = 'websearch'\n\
-                label = 'ask'\nreply_label = 'tell'\nclients = 'h[0-1]'\nper_host = 2\n\
+                label = 'ask'\nreply_label = 'reply'\nclients = 'h[0-1]'\nper_host = 2\n\
                 servers = 'h[3-5]'\nthink = '5us'\nthink_times = 'exponential'\n\
                 [[traffic]]\nkind = 'closed-loop'\nrequest = '1KB'\nreply = '1KB'\nlabel = 'ask'";
     let plan = plan(text);
@@ -85,7 +85,7 @@ fn requests_and_closed_loops_are_compiled() {
     assert_eq!((&clients[..], &servers[..]), (&[0, 0, 1, 1][..], &[3, 4, 5][..]));
     assert!(matches!(replies, Sizes::Drawn(_)) && closed.sizes == Sizes::Fixed(200));
     let label = |number: u16| plan.labels[usize::from(number)].as_str();
-    assert_eq!([label(closed.label), label(*reply_label)], ["ask", "tell"]);
+    assert_eq!([label(closed.label), label(*reply_label)], ["ask", "reply"]);
     assert_eq!((*think, *exponential), (Span::us(5), true));
     let Pattern::ClosedLoop { clients, servers, reply_label, think, exponential, .. } =
         &plain.pattern
