@@ -110,8 +110,8 @@ pub(super) struct Threads {
 enum Stage {
     Trial(Trial),
     Several(Several),
-    /// Nothing changes any more.
-    Settled,
+    /// The choice does not change any more.
+    Decided,
 }
 
 impl Threads {
@@ -121,7 +121,7 @@ impl Threads {
         let (look, decision) = (TRIAL / LOOKS, TRIAL);
         let last = (Duration::ZERO, Time::ZERO, 0);
         let trial = Trial { most, built, idle: 1, look, decision, last };
-        let stage = if most > 1 { Stage::Trial(trial) } else { Stage::Settled };
+        let stage = if most > 1 { Stage::Trial(trial) } else { Stage::Decided };
         Threads { stage, worked: Duration::ZERO }
     }
 
@@ -143,12 +143,12 @@ impl Threads {
                 let choice = Choice::default();
                 (Stage::Several(Several { choice, built, replay: (now, worked) }), partitions)
             }
-            Stage::Several(several) if several.choice.is_settled_for_one() => {
+            Stage::Several(several) if several.choice.prefers_one() => {
                 let left = left * worked.as_secs_f64() / now.as_s_f64();
                 if !pays(worked + several.built, left, 2) {
                     return None;
                 }
-                (Stage::Settled, 1)
+                (Stage::Decided, 1)
             }
             _ => return None,
         };
@@ -189,7 +189,7 @@ impl Threads {
                     several.choice.measured(engine.packet_hops() - before, took);
                 }
                 Stage::Trial(trial) => trial.look(self.worked),
-                Stage::Settled => {}
+                Stage::Decided => {}
             }
             if is_done {
                 return Ok(());
@@ -262,7 +262,7 @@ impl Choice {
     }
 
     /// One thread has been faster since the first trial.
-    fn is_settled_for_one(&self) -> bool {
+    fn prefers_one(&self) -> bool {
         self.slower >= 2
     }
 
@@ -392,7 +392,7 @@ mod tests {
     fn slow_threads_are_given_up_at_once() {
         let mut choice = Choice::default();
         let [one, several] = worked(&mut choice, 400, [10_000, 9_000]);
-        assert!(choice.is_settled_for_one(), "{one} {several}");
+        assert!(choice.prefers_one(), "{one} {several}");
         assert!(several < 10, "{several}");
     }
 }
