@@ -161,10 +161,10 @@ fn warning_pausing_and_dropping_switches() {
     let warned = |switch: &str, names: &str| {
         let place = racks(&format!("[switch]\n{switch}"));
         let answer = place.call("compare", &["--protocols", names, "--json"]);
-        let said =
+        let is_printed =
             answer.stderr.contains("switches pause under timely and drop under swift, dctcp:");
-        assert_eq!(answer.json()["warnings"].as_array().unwrap().len(), usize::from(said));
-        said
+        assert_eq!(answer.json()["warnings"].as_array().unwrap().len(), usize::from(is_printed));
+        is_printed
     };
     assert!(warned("buffer = '4MB'", "swift,timely,dctcp"));
     assert!(!warned("buffer = '4MB'\npfc = {}", "swift,timely,dctcp"));

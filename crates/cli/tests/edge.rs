@@ -372,13 +372,13 @@ fn warning_arrivals_after_the_end() {
         "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n",
     )
     .unwrap();
-    let said = "2 of 4 messages start after the end of the run";
+    let warning = "2 of 4 messages start after the end of the run";
     let answer = place.run(&["--json"]);
-    assert_eq!(answer.stderr.matches(said).count(), 1, "{}", answer.stderr);
-    assert!(answer.json()["warnings"][0].as_str().unwrap().contains(said));
+    assert_eq!(answer.stderr.matches(warning).count(), 1, "{}", answer.stderr);
+    assert!(answer.json()["warnings"][0].as_str().unwrap().contains(warning));
     let answer = place.call("compare", &["--protocols", "swift,dctcp,hpcc"]);
     assert_eq!(
-        answer.stderr.matches(said).count(),
+        answer.stderr.matches(warning).count(),
         1,
         "common warnings are printed once: {}",
         answer.stderr
@@ -570,10 +570,10 @@ fn heading_names_circuits() {
                 enlarged_voq = '150KB'\nprebuffer = '15us'\n[transport]\nprotocol = 'reno'\n\
                 [[flows]]\nsrc = 'h0'\ndst = 'h5'\n";
     fs::write(place.path("scenario.toml"), text).unwrap();
-    let said = "circuits with days of 225 us, nights of 20 us, weeks of 490 us;\n\
+    let expected = "circuits with days of 225 us, nights of 20 us, weeks of 490 us;\n\
                 voq 50 KB, enlarged 150 KB, prebuffer 15 us;";
     let text = place.run(&[]).ok();
-    assert!(text.contains(said), "{text}");
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]
@@ -630,10 +630,10 @@ fn report_names_runs_by_folder() {
     let html = fs::read_to_string(&page).unwrap();
     assert!(html.contains(", faulty</td>") && html.contains(", plain-3</td>"));
     assert!(html.contains("<td>faults.loss</td><td>0.001</td>") && !html.contains("<td>–</td>"));
-    let said = html
+    let notes = html
         .matches("show the first 16 configurations. The others appear only in the tables: ")
         .count();
-    assert_eq!(said, 1);
+    assert_eq!(notes, 1);
     // Folders are in the order of the command line.
     for named in [", plain-14; ", ", plain-15; ", ", plain-16.</p>"] {
         assert!(html.contains(named), "no {named}");

@@ -21,8 +21,8 @@ fn import_and_export_round_trip() {
         ["topology.txt", "flow.txt", "in", "back"].map(|name| place.arg(name));
     let made = answer(&["import", "--as", "ns3", &topology, &flow, "--out", &out]);
     assert!(made.stderr.contains("warning: ") && made.stderr.contains("priority groups"));
-    let said = made.ok();
-    assert!(said.contains("tidegate run") && said.contains("scenario.toml"), "{said}");
+    let output = made.ok();
+    assert!(output.contains("tidegate run") && output.contains("scenario.toml"), "{output}");
     assert_eq!(files(&place.path("in")), ["flows.csv", "scenario.toml"]);
     let text = fs::read_to_string(place.path("in/scenario.toml")).unwrap();
     let folder = place.arg("");

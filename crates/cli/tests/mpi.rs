@@ -89,8 +89,8 @@ load = 0.5
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
         assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
-        let said = text.lines().filter(|line| line.starts_with("tidegate: ")).count();
-        assert_eq!(said, 1, "{text}");
+        let messages = text.lines().filter(|line| line.starts_with("tidegate: ")).count();
+        assert_eq!(messages, 1, "{text}");
     }
 
     #[test]

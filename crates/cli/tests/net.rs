@@ -175,9 +175,9 @@ fn warning_outside_design_range() {
         let output = send(&server, &[&params[..], &args].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
-        let said =
+        let warning =
             "warning: swift: the target of a large window is 0.10 us, not above the base RTT";
-        assert_eq!(stderr.contains(said), warns, "{stderr}");
+        assert_eq!(stderr.contains(warning), warns, "{stderr}");
         let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
         server.0.wait().unwrap();
         let served: Value = serde_json::from_reader(server.0.stdout.take().unwrap()).unwrap();
@@ -225,18 +225,18 @@ fn wrong_options() {
         (&["--duration", "5"], "expected a duration with a unit, such as"),
         (&["--param", "min_rto=soon"], "tidegate: --param: min_rto: found soon, expected"),
     ] {
-        let said = wrong(args);
-        assert!(said.contains(expected) && said.lines().count() <= 3, "{args:?}: {said}");
+        let message = wrong(args);
+        assert!(message.contains(expected) && message.lines().count() <= 3, "{args:?}: {message}");
     }
     let taken = tidegate(&["serve", "--listen", &server.1]).output().unwrap();
-    let said = error_of(&taken, 2);
-    assert!(said.contains(&format!("--listen: {}", server.1)), "{said}");
-    assert!(said.contains("choose another port"), "{said}");
+    let message = error_of(&taken, 2);
+    assert!(message.contains(&format!("--listen: {}", server.1)), "{message}");
+    assert!(message.contains("choose another port"), "{message}");
     let taken = wrong(&["--from", &server.1]);
     assert!(taken.contains(&format!("--from: {}", server.1)), "{taken}");
     let nowhere = tidegate(&["send", "127.0.0.1:0"]).output().unwrap();
-    let said = error_of(&nowhere, 2);
-    assert!(said.contains("ADDRESS: found \"127.0.0.1:0\""), "{said}");
+    let message = error_of(&nowhere, 2);
+    assert!(message.contains("ADDRESS: found \"127.0.0.1:0\""), "{message}");
 }
 
 #[test]
@@ -258,8 +258,8 @@ fn privileged_port_is_refused() {
     let nobody = served.uid(65_534).gid(65_534).output();
     match (first.map(|first| first.trim().parse::<u16>()), nobody) {
         (Ok(Ok(81..)), Ok(output)) => {
-            let said = error_of(&output, 2);
-            assert!(said.contains("--listen: 127.0.0.1:80: Permission denied"), "{said}");
+            let message = error_of(&output, 2);
+            assert!(message.contains("--listen: 127.0.0.1:80: Permission denied"), "{message}");
         }
         (first, output) => println!("SKIPPED: {first:?}, {output:?}"),
     }
@@ -282,8 +282,8 @@ fn peers_of_other_versions() {
                 let _ = other.send_to(&room[..bytes], from);
             }
         });
-        let said = error_of(&tidegate(&["send", &to]).output().unwrap(), 1);
-        assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
+        let message = error_of(&tidegate(&["send", &to]).output().unwrap(), 1);
+        assert!(message.contains(expected) && message.lines().count() == 1, "{message}");
     }
 }
 
@@ -340,8 +340,8 @@ fn summary_after_peer_failure() {
     std::thread::sleep(std::time::Duration::from_millis(1_500));
     server.0.kill().unwrap();
     let output = sender.join().unwrap().unwrap();
-    let said = error_of(&output, 1);
-    assert!(said.contains("does not answer"), "{said}");
+    let message = error_of(&output, 1);
+    assert!(message.contains("does not answer"), "{message}");
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(summary["failure"].as_str().unwrap().contains("does not answer"), "{summary}");
     let [goodput, seconds] = ["goodput_gbps", "seconds"].map(|key| summary[key].as_f64().unwrap());

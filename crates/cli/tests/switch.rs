@@ -67,8 +67,9 @@ fn switch_forwards_until_interrupt() {
     let (mut child, line) = hosts.start(&["--json"]);
     let [a, b] = &hosts.hosts;
     let to = format!("127.0.0.1:{}", hosts.listen + 1);
-    let said = format!("{} sends to {to} for {}", a.local_addr().unwrap(), b.local_addr().unwrap());
-    assert_eq!(line.trim_end(), said);
+    let expected =
+        format!("{} sends to {to} for {}", a.local_addr().unwrap(), b.local_addr().unwrap());
+    assert_eq!(line.trim_end(), expected);
     (0..40u8).for_each(|i| assert_eq!(a.send_to(&[i; 434], &to).unwrap(), 434));
     b.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut bytes = [0; 1_000];

@@ -46,9 +46,9 @@ impl At {
     /// Interrupts it and returns its JSON output.
     fn end(mut self) -> Value {
         output(&format!("kill -INT {}", self.0.id())).unwrap();
-        let said = serde_json::from_reader(self.0.stdout.take().unwrap()).unwrap();
+        let report = serde_json::from_reader(self.0.stdout.take().unwrap()).unwrap();
         assert!(self.0.wait().unwrap().success());
-        said
+        report
     }
 }
 
@@ -122,10 +122,10 @@ fn switch_interface_errors() {
     } else {
         tidegate(&lo).output().unwrap()
     };
-    let said = String::from_utf8(unprivileged.stderr).unwrap();
-    assert_eq!((unprivileged.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let stderr = String::from_utf8(unprivileged.stderr).unwrap();
+    assert_eq!((unprivileged.status.code(), stderr.lines().count()), (Some(1), 1), "{stderr}");
     assert!(
-        said.contains("interface lo: frames need root or CAP_NET_RAW; hosts with addresses"),
-        "{said}"
+        stderr.contains("interface lo: frames need root or CAP_NET_RAW; hosts with addresses"),
+        "{stderr}"
     );
 }

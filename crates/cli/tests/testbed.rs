@@ -325,8 +325,8 @@ fn interrupted_testbed_leaves_no_files() {
 #[test]
 fn testbed_host_without_testbed() {
     let output = tidegate(&["testbed-host"]).stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("must assign the host's role"), "{said}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && stdout.contains("must assign the host's role"), "{stdout}");
 }
 
 /// The kernel's TCP in network namespaces. It needs root, iproute2 and ethtool.

@@ -105,7 +105,7 @@ fn shell_quoting() {
                 .next()
                 .unwrap()
                 .replace("tidegate", "printf '%s\\n'");
-            let said = |shell: &&str| {
+            let printed = |shell: &&str| {
                 let answer = Command::new(shell).args(["-c", &as_words]).output().unwrap();
                 assert!(answer.status.success(), "{shell}: {line}");
                 answer.stdout
@@ -114,7 +114,7 @@ fn shell_quoting() {
                 as_words.split_whitespace().skip(2).map(|word| word.replace('\'', "")).collect();
             let plain = plain.join("\n") + "\n";
             for shell in shells() {
-                assert_eq!(String::from_utf8_lossy(&said(&shell)), plain, "{shell}: {line}");
+                assert_eq!(String::from_utf8_lossy(&printed(&shell)), plain, "{shell}: {line}");
             }
             // Without zsh: characters that it would expand must be quoted.
             let bare: String = line.split('\'').step_by(2).collect();

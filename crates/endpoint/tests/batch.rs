@@ -67,9 +67,9 @@ fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
         };
         hosts[src as usize].submit(Time::ZERO, message, &OnePath);
     }
-    let mut turns = Vec::new();
-    for turn in 0..400 {
-        let (now, from) = (Time::us(turn), turn as usize % 2);
+    let mut steps = Vec::new();
+    for step in 0..400 {
+        let (now, from) = (Time::us(step), step as usize % 2);
         let mut packets = Vec::new();
         match at_once {
             None => packets.extend(std::iter::from_fn(|| hosts[from].transmit(now))),
@@ -85,9 +85,9 @@ fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
             }
         }
         packets.iter().for_each(|packet| hosts[1 - from].receive(now, *packet, &mut Deaf));
-        turns.push(packets);
+        steps.push(packets);
     }
-    turns
+    steps
 }
 
 #[test]

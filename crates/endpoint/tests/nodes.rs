@@ -256,13 +256,13 @@ fn node(config: &Config, host: usize) -> Node {
 
 impl World {
     /// Compares a departure with the next one of the simulator.
-    fn leaves(&mut self, from: usize, to: usize, tos_said: u8, bytes: &[u8]) {
+    fn leaves(&mut self, from: usize, to: usize, sent_tos: u8, bytes: &[u8]) {
         let (protocol, now, name) = (self.protocol, self.now, self.name.clone());
         let expected = self.hosts[from].expected.pop_front();
         let (at, theirs) = expected.unwrap_or_else(|| panic!("{name}: {from} sends more at {now}"));
         let frame = theirs.frame;
         assert_eq!((now, to), (at, frame.dst as usize), "{name}: host {from}, {theirs:?}");
-        assert_eq!(tos_said, tos(&frame), "{name}: {theirs:?}");
+        assert_eq!(sent_tos, tos(&frame), "{name}: {theirs:?}");
 
         let mut ours = Packet::default();
         let headers = protocol.parse(bytes, ours.as_mut()).unwrap();
@@ -289,7 +289,7 @@ impl World {
 
         self.sent += 1;
         let mut datagram = Datagram::default();
-        datagram.fill(Content::datagram(tos_said, bytes));
+        datagram.fill(Content::datagram(sent_tos, bytes));
         let reader = Reader {
             priorities: PRIORITIES,
             stamps: true,

@@ -34,7 +34,7 @@ fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
     let mut wires = BTreeMap::new();
     let peer = nodes[0].connect(now, address(1)).unwrap();
     assert_eq!(nodes[0].domain_warning(peer), None, "no RTT is known yet");
-    let said = |node: &Node, peer| (node.base_rtt(peer).unwrap(), node.domain_warning(peer));
+    let known = |node: &Node, peer| (node.base_rtt(peer).unwrap(), node.domain_warning(peer));
     let mut peers = [None, None];
     let mut first = [None, None];
     while now < Time::ms(20) {
@@ -49,7 +49,7 @@ fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
             }
             while let Some(event) = node.event() {
                 let Event::Opened(peer) = event else { panic!("{event:?}") };
-                (peers[from], first[from]) = (Some(peer), Some(said(node, peer)));
+                (peers[from], first[from]) = (Some(peer), Some(known(node, peer)));
             }
         }
         let deadlines = nodes.iter().map(Node::deadline).min().unwrap();
@@ -61,7 +61,7 @@ fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
             nodes[to].receive(now, Arrival { from, tos: 0, held, bytes: &mut bytes });
         }
     }
-    let last = [0, 1].map(|at: usize| said(&nodes[at], peers[at].unwrap()));
+    let last = [0, 1].map(|at: usize| known(&nodes[at], peers[at].unwrap()));
     [first.map(Option::unwrap), last]
 }
 

@@ -353,7 +353,7 @@ impl World {
         assert!(self.arrived.insert(key), "message {key} arrived twice");
     }
 
-    fn tell(&self) -> String {
+    fn state(&self) -> String {
         let host = |i: usize| {
             let Host { node, sent, .. } = &self.hosts[i];
             let rtt = node.context().fabric_base_rtt;
@@ -368,7 +368,7 @@ impl World {
         let mut steps = 0;
         while self.now < end {
             steps += 1;
-            assert!(steps < 1_000_000, "too many steps: {}", self.tell());
+            assert!(steps < 1_000_000, "too many steps: {}", self.state());
             self.transmit();
             self.events();
             if mischief && next_mischief <= self.now {
@@ -429,7 +429,7 @@ fn live(protocol: Protocol, seed: u64, faults: Faults) -> World {
     world.faults = Faults::default();
     world.run(world.now + Span::s(600), false);
     let reported = world.hosts.iter().all(|host| host.sent.is_empty());
-    assert!(reported, "missing outcomes: {}", world.tell());
+    assert!(reported, "missing outcomes: {}", world.state());
     world
 }
 

@@ -50,13 +50,13 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let cache = dir.path().join("cache");
     let what = small();
     let steps = Mutex::new(Vec::new());
-    let tell = |step: &Step<'_>| {
+    let on_step = |step: &Step<'_>| {
         steps.lock().unwrap().push((step.done, step.all, step.name.to_owned(), step.share))
     };
     let options = ReproduceOptions {
         quick: true,
         cache: Some(&cache),
-        progress: Some(&tell),
+        progress: Some(&on_step),
         ..ReproduceOptions::default()
     };
     let first = reproduce(Some(&what), &options).unwrap();

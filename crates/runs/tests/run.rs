@@ -153,9 +153,10 @@ fn sort_key(row: &Row) -> (u64, i64) {
 #[test]
 fn progress_rises_to_the_end() {
     let seen: Mutex<Vec<(usize, Progress)>> = Mutex::new(Vec::new());
-    let tell = |number: usize, progress: &Progress| seen.lock().unwrap().push((number, *progress));
+    let report =
+        |number: usize, progress: &Progress| seen.lock().unwrap().push((number, *progress));
     let plan = plan(&[]);
-    run(&plan, &RunOptions { progress: Some(&tell), ..RunOptions::default() }).unwrap();
+    run(&plan, &RunOptions { progress: Some(&report), ..RunOptions::default() }).unwrap();
     let seen = seen.into_inner().unwrap();
     assert!(
         seen.windows(2)
@@ -171,10 +172,10 @@ fn an_interrupt_ends_the_run_and_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let flag = AtomicBool::new(false);
-    let tell = |_: usize, _: &Progress| flag.store(true, Ordering::Relaxed);
+    let report = |_: usize, _: &Progress| flag.store(true, Ordering::Relaxed);
     let options = RunOptions {
         out: Some(&out),
-        progress: Some(&tell),
+        progress: Some(&report),
         interrupted: Some(&flag),
         ..RunOptions::default()
     };

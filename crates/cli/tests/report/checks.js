@@ -60,17 +60,17 @@
     const texts = [...figure.querySelectorAll(".drawing text")].filter((text) => text.textContent);
     const boxes = texts.map(boxOf);
     texts.forEach((text, i) => {
-      const said = text.textContent;
-      if (!inside(boxes[i], box)) faults.push(`${name}: "${said}" lies outside the picture`);
-      if (overlap(boxes[i], frame)) faults.push(`${name}: "${said}" covers data`);
+      const content = text.textContent;
+      if (!inside(boxes[i], box)) faults.push(`${name}: "${content}" lies outside the picture`);
+      if (overlap(boxes[i], frame)) faults.push(`${name}: "${content}" covers data`);
       for (let j = 0; j < i; j++) {
         // Bounding boxes of rotated text are not significant.
         const isSlanted = (it) => /rotate\(-35/.test(it.getAttribute("transform"));
         if (![text, texts[j]].some(isSlanted) && overlap(boxes[i], boxes[j])) {
-          faults.push(`${name}: "${said}" covers "${texts[j].textContent}"`);
+          faults.push(`${name}: "${content}" covers "${texts[j].textContent}"`);
         }
       }
-      legible(name, said, getComputedStyle(text).fill, ground);
+      legible(name, content, getComputedStyle(text).fill, ground);
     });
     for (const [axis, end, sign] of [["x", "left", 1], ["y", "top", -1]]) {
       if (figure.querySelector(".drawing").layout[`${axis}axis`].type !== "log") continue;

@@ -1,7 +1,7 @@
 // Interacts with the page like a reader, and records its state after each step.
 async () => {
   dispatchEvent(new Event("beforeprint"));
-  const settled = async (done) => {
+  const until = async (done) => {
     for (let i = 0; i < 600 && !done(); i++) await new Promise((then) => setTimeout(then, 50));
   };
   const titled = (title) => [...document.querySelectorAll("figure.plot")]
@@ -20,12 +20,12 @@ async () => {
   };
   const all = lines(slowdowns);
   press();
-  await settled(() => lines(slowdowns) < all);
+  await until(() => lines(slowdowns) < all);
   // Two rapid clicks would be a double click.
   await new Promise((then) => setTimeout(then, 600));
   const hidden = lines(slowdowns);
   press();
-  await settled(() => lines(slowdowns) === all);
+  await until(() => lines(slowdowns) === all);
   observed.legend = [all, hidden, lines(slowdowns)];
 
   // Switch to the tail on a log axis, and back.
@@ -33,10 +33,10 @@ async () => {
   const label = () => slowdowns.querySelector(".ytitle").textContent;
   observed.tail = [label()];
   tail.click();
-  await settled(() => label() !== observed.tail[0]);
+  await until(() => label() !== observed.tail[0]);
   observed.tail.push(label(), tail.getAttribute("aria-pressed"));
   tail.click();
-  await settled(() => label() === observed.tail[0]);
+  await until(() => label() === observed.tail[0]);
   observed.tail.push(label());
 
   // Hide a protocol: its rows and lines disappear, in a plot out of view when the page is printed.
@@ -51,14 +51,14 @@ async () => {
     .filter((row) => row.dataset.protocol === box.closest("label").dataset.protocol).length;
   observed.rows = [rows(), own];
   box.click();
-  await settled(() => lines(slowdowns) < all);
+  await until(() => lines(slowdowns) < all);
   observed.protocol = [rows(), lines(slowdowns)];
   await framed();
   observed.far.push(lines(far));
   dispatchEvent(new Event("beforeprint"));
   observed.far.push(lines(far));
   box.click();
-  await settled(() => lines(slowdowns) === all);
+  await until(() => lines(slowdowns) === all);
 
   // Select messages of the smallest size.
   const drawn = () =>
@@ -71,10 +71,10 @@ async () => {
   };
   const before = drawn();
   observed.size = [choose("size", 1)];
-  await settled(() => drawn() !== before);
+  await until(() => drawn() !== before);
   observed.size.push(drawn() !== before);
   choose("size", 0);
-  await settled(() => drawn() === before);
+  await until(() => drawn() === before);
   observed.size.push(drawn() === before);
 
   // Select one label: plots of other labels disappear.

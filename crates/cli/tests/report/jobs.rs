@@ -53,8 +53,8 @@ fn report_section_of_collectives() {
     assert_eq!((times.len(), points.len()), (4, 4));
     for (number, (point, time)) in points.iter().zip(times).enumerate() {
         assert_eq!(point[0].as_f64().unwrap(), number as f64 + 1.0);
-        let (drawn, said) = (point[1].as_f64().unwrap(), time.as_f64().unwrap());
-        assert!((drawn / said - 1.0).abs() < 1e-3, "{drawn} for {said}");
+        let (drawn, listed) = (point[1].as_f64().unwrap(), time.as_f64().unwrap());
+        assert!((drawn / listed - 1.0).abs() < 1e-3, "{drawn} for {listed}");
     }
 
     // Without collectives, there is no section.

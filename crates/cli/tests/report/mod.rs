@@ -337,12 +337,12 @@ fn report_of_500_runs() {
             std::fs::copy(one.join(name), folder.join(name)).unwrap();
         }
         let seed = format!("\"seed\": {}", i % 5 + 1);
-        let mut said: Value = serde_json::from_str(&manifest).unwrap();
-        said["scenario"]["seed"] = (i % 5 + 1).into();
-        said["scenario"]["fabric"]["mtu"] = format!("{}B", 1000 + i / 5).into();
-        std::fs::write(folder.join("manifest.json"), said.to_string()).unwrap();
-        let own = summary.replacen("\"seed\": 1", &seed, 1);
-        std::fs::write(folder.join("summary.json"), own).unwrap();
+        let mut own: Value = serde_json::from_str(&manifest).unwrap();
+        own["scenario"]["seed"] = (i % 5 + 1).into();
+        own["scenario"]["fabric"]["mtu"] = format!("{}B", 1000 + i / 5).into();
+        std::fs::write(folder.join("manifest.json"), own.to_string()).unwrap();
+        let changed = summary.replacen("\"seed\": 1", &seed, 1);
+        std::fs::write(folder.join("summary.json"), changed).unwrap();
         folders.push(folder.to_str().unwrap().to_owned());
     }
     let out = place.arg("page.html");

@@ -33,9 +33,9 @@ fn report_has_all_warnings() {
     let both = format!("{pauses},{}", drops[0]);
     for seeds in [&["--seed", "1"][..], &["--seeds", "2"]] {
         let args = [&["--protocols", &both], seeds, &["--out", &place.arg("out"), "--force"]];
-        let said = place.call("compare", &args.concat());
+        let answer = place.call("compare", &args.concat());
         let warned: Vec<&str> =
-            said.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+            answer.stderr.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
         assert!(warned.iter().any(|text| text.starts_with("switches pause under")), "{warned:?}");
         let page = page(&place, "out");
         for text in warned {

@@ -385,12 +385,12 @@ fn busy_poll_duration() {
         let now = driver.now();
         driver.node.connect(now, SocketAddr::from((Ipv4Addr::LOCALHOST, 9))).unwrap();
         assert!(!driver.work().unwrap(), "a Hello was sent");
-        let mut turns = 0;
+        let mut polls = 0;
         while !driver.work().unwrap() {
-            turns += 1;
+            polls += 1;
         }
         let (took, busy) = (driver.now().since(now), Span::ns(busy_poll.as_nanos() as u64));
         assert!(took >= busy, "{took} of {busy}");
-        assert_eq!(turns > 0, busy_poll > Duration::ZERO, "{turns} turns");
+        assert_eq!(polls > 0, busy_poll > Duration::ZERO, "{polls} polls");
     }
 }

@@ -71,8 +71,8 @@ impl Metric for ConvergenceRtts {
 }
 
 /// Share of the time after a flow's start, or after an event, for which it has to stay at the rate
-/// at the end, to count as settled.
-const SETTLED: f64 = 0.1;
+/// at the end, to count as steady.
+const STEADY: f64 = 0.1;
 
 /// Time in microseconds from a flow's start until its goodput over every later window is within a
 /// tenth of the rate; no value if it is not for the last part of the run.
@@ -86,7 +86,7 @@ impl Metric for Settling {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let (means, width) = self.0.sliding(seen)?;
-        settled_us(seen, &means, width, self.0.gbps)
+        settling_us(seen, &means, width, self.0.gbps)
     }
 }
 
@@ -112,7 +112,7 @@ impl Metric for Recovery {
         let one = |flow: &FlowTrace| {
             let goodputs = flow.goodputs(bins.clone());
             let means: Vec<f64> = goodputs.windows(width).filter_map(average).collect();
-            settled_us(seen, &means, width, self.gbps)
+            settling_us(seen, &means, width, self.gbps)
         };
         let each: Option<Vec<f64>> = flows(seen, &self.label).map(one).collect();
         each?.into_iter().reduce(f64::max)
@@ -121,10 +121,10 @@ impl Metric for Recovery {
 
 /// Time in microseconds until all later goodputs over sliding windows of `width` intervals are
 /// within a tenth of a rate; `None` if they are not for the last part.
-fn settled_us(seen: &Observations, means: &[f64], width: usize, gbps: f64) -> Option<f64> {
+fn settling_us(seen: &Observations, means: &[f64], width: usize, gbps: f64) -> Option<f64> {
     let is_off = |mean: &f64| (mean - gbps).abs() > 0.1 * gbps;
     let windows = means.iter().rposition(is_off).map_or(0, |last| last + 1);
     let stayed = means.len() - windows;
-    (stayed as f64 > SETTLED * means.len() as f64)
+    (stayed as f64 > STEADY * means.len() as f64)
         .then(|| (windows + width) as f64 * seen.interval_us)
 }
