@@ -83,5 +83,5 @@ def test_notebooks_run(notebook: Path, tmp_path: Path) -> None:
     assert not any(cell.get("outputs") for cell in content.cells), "outputs are not committed"
     client = NotebookClient(content, timeout=120, resources={"metadata": {"path": tmp_path}})
     client.execute()
-    said = [out for cell in content.cells for out in cell.get("outputs", ())]
-    assert any("image/png" in out.get("data", {}) for out in said), "no picture was drawn"
+    outputs = [out for cell in content.cells for out in cell.get("outputs", ())]
+    assert any("image/png" in out.get("data", {}) for out in outputs), "no picture was drawn"

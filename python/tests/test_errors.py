@@ -30,8 +30,8 @@ def test_wrong_scenario_message(scenario: dict[str, Any], tmp_path: Path) -> Non
     out = tmp_path / "out"
     with pytest.raises(tidegate.ScenarioError) as raised:
         tidegate.run(file, out=out)
-    said = subprocess.run(["tidegate", "run", file], capture_output=True, text=True)
-    assert said.returncode == 2 and said.stderr == f"tidegate: {raised.value}\n"
+    result = subprocess.run(["tidegate", "run", file], capture_output=True, text=True)
+    assert result.returncode == 2 and result.stderr == f"tidegate: {raised.value}\n"
     assert f"{file}:" in str(raised.value) and 'did you mean "spines"' in str(raised.value)
     assert not out.exists()
     with pytest.raises(tidegate.ScenarioError, match=r"^scenario: fabric.spine: found the unknown"):
@@ -153,14 +153,14 @@ def test_command_ctrl_c(scenario: dict[str, Any], tmp_path: Path) -> None:
     )
     time.sleep(1.5)
     run.send_signal(signal.SIGINT)
-    _, said = run.communicate(timeout=10)
-    assert run.returncode == 130 and said == "tidegate: interrupted\n"
+    _, message = run.communicate(timeout=10)
+    assert run.returncode == 130 and message == "tidegate: interrupted\n"
     assert not out.exists()
 
 
 def test_command_output() -> None:
-    said = subprocess.run(["tidegate", "--version"], capture_output=True, text=True)
-    assert said.stdout == f"tidegate {tidegate.__version__}\n" and said.returncode == 0
+    result = subprocess.run(["tidegate", "--version"], capture_output=True, text=True)
+    assert result.stdout == f"tidegate {tidegate.__version__}\n" and result.returncode == 0
     assert subprocess.run(["tidegate"], capture_output=True).returncode == 2
     assert subprocess.run(["tidegate", "nothing"], capture_output=True).returncode == 2
 

@@ -30,7 +30,7 @@ def comparison(scenario: dict[str, Any]) -> Comparison:
     return tidegate.compare(scenario, names()[:3])
 
 
-def cards() -> dict[str, str]:
+def protocol_colors() -> dict[str, str]:
     return {one.name: _colors.on_white(one.color) for one in tidegate.protocols()}
 
 
@@ -39,7 +39,7 @@ def test_distributions_match_rows(comparison: Comparison, tmp_path: Path) -> Non
     for axes, column, is_tail in ((cdf, "slowdown", False), (ccdf, "fct_us", True)):
         for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
             assert line.get_label() == run.protocol
-            assert colors.same_color(line.get_color(), cards()[run.protocol])
+            assert colors.same_color(line.get_color(), protocol_colors()[run.protocol])
             shares = larger(run, column)
             for x, y in zip(*line.get_data(), strict=True):
                 assert y == pytest.approx(shares[x] if is_tail else 1 - shares[x])
@@ -103,7 +103,7 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
     lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
     assert [line.get_label() for line in lines] == two
     for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
-        assert colors.same_color(line.get_color(), cards()[two[i]])
+        assert colors.same_color(line.get_color(), protocol_colors()[two[i]])
         low_and_high = band.get_paths()[0].vertices
         for load, mean in zip(*line.get_data(), strict=True):
             (point,) = [one for one in sweep.points if one.values == (load, two[i])]
@@ -143,7 +143,7 @@ def test_aggregates_are_drawn(scenario: dict[str, Any]) -> None:
         (metric,) = [one for one in run.metrics if one.metric == "slowdown_p99"]
         points, _, (bar,) = axes.containers[at].lines
         assert list(points.get_data()[1]) == [metric.mean]
-        assert colors.same_color(points.get_color(), cards()[run.protocol])
+        assert colors.same_color(points.get_color(), protocol_colors()[run.protocol])
         low, high = (end[1] for end in bar.get_segments()[0])
         assert metric.half_width is not None
         assert low == pytest.approx(max(metric.mean - metric.half_width, 1))
@@ -165,7 +165,7 @@ def test_aggregates_are_drawn(scenario: dict[str, Any]) -> None:
 
 
 def test_protocols_differ_in_grey() -> None:
-    known = plot.looks(list(cards()))
+    known = plot.looks(list(protocol_colors()))
     assert len({(look.marker, str(look.dash)) for look in known}) == len(known)
     assert all(one.marker in plot._MARKERS for one in tidegate.protocols())
     own = set(plot._MARKERS.values())
@@ -226,10 +226,10 @@ def test_lines_of_one_protocol_differ(scenario: dict[str, Any]) -> None:
     assert (first.get_label(), second.get_label()) == tuple(
         f"{runs[0].protocol}, two racks, {seed}" for seed in (1, 2)
     )
-    looks = plot.looks([*cards(), "a + b", "c + d"])
-    assert len({look.color for look in looks[:-2]}) == len(cards())
+    looks = plot.looks([*protocol_colors(), "a + b", "c + d"])
+    assert len({look.color for look in looks[:-2]}) == len(protocol_colors())
     assert looks[-2] != looks[-1]
-    for name, look in zip(cards(), looks, strict=False):
+    for name, look in zip(protocol_colors(), looks, strict=False):
         assert plot.looks([name])[0] == look
 
 

@@ -115,8 +115,8 @@ def test_percentiles_from_histogram(
     run = tidegate.run({**scenario, "duration": "3.6ms", "traffic": traffic, "flows": []})
     slowdowns = pl.DataFrame(run.flows).filter(pl.col("measured"))["slowdown"].drop_nulls().sort()
     assert len(slowdowns) > 65_536
-    said = run.summary.fct["all"].slowdown
-    for share, percentile in ((0.5, said.p50), (0.99, said.p99), (0.999, said.p999)):
+    slowdown = run.summary.fct["all"].slowdown
+    for share, percentile in ((0.5, slowdown.p50), (0.99, slowdown.p99), (0.999, slowdown.p999)):
         exact = slowdowns[math.ceil(share * len(slowdowns) - 1e-9) - 1]
         assert percentile == pytest.approx(exact, rel=0.005)
 
@@ -228,9 +228,9 @@ def test_partitions_do_not_affect_results(scenario: dict[str, Any], tmp_path: Pa
 
 
 def test_catalog_matches_command() -> None:
-    said = json.loads(command("protocols", "--json").stdout)
-    for one, card in zip(tidegate.protocols(), said, strict=True):
-        compare(card, one, card["name"])
+    listed = json.loads(command("protocols", "--json").stdout)
+    for one, info in zip(tidegate.protocols(), listed, strict=True):
+        compare(info, one, info["name"])
     assert tidegate.schema() == json.loads(command("schema").stdout)
     figures = tidegate.figures()
     compare(json.loads(command("reproduce", "--list", "--json").stdout), tuple(figures), "figures")

@@ -114,7 +114,7 @@ def test_lower_bounds_are_no_values(tmp_path):
     assert bounds and all(one.numbers["budget"] < 1.0 for one in bounds)
 
 
-def test_a_search_without_values_says_so(tmp_path):
+def test_a_search_without_values_is_reported(tmp_path):
     # The last messages never finish. The defaults have no better state than other candidates.
     cut = {**SCENARIO, "drain": "0us", "traffic": [{**SCENARIO["traffic"][0], "load": 0.9}]}
     params = ["sird.budget"]
@@ -256,7 +256,7 @@ def test_objectives_have_a_front_on_other_seeds(tmp_path, monkeypatch):
     assert sorted(one.name for one in (tmp_path / "capped").glob("front-*")) == names
 
 
-def test_the_scenario_holds_what_the_table_says(tmp_path):
+def test_the_scenario_holds_the_values_of_the_table(tmp_path):
     study = search(tmp_path / "out", cache=tmp_path / "cache")
     bench = Bench(SCENARIO, [], {}, None, tmp_path / "cache", None, False)
     for is_improved in (False, True):

@@ -87,7 +87,7 @@ def test_an_interruption_at_any_call_changes_nothing(monkeypatch):
         return call
 
     for of, name in [
-        *[(Fake, "check"), (Fake, "measured"), (Search, "_tell"), (Search, "_suggested")],
+        *[(Fake, "check"), (Fake, "measured"), (Search, "_finish"), (Search, "_suggested")],
         *[(optuna.Study, "ask"), (optuna.Study, "tell")],
     ]:
         monkeypatch.setattr(of, name, counted(getattr(of, name)))
@@ -113,16 +113,16 @@ def test_half_a_batch_has_passed_its_rungs(monkeypatch):
     bench = Fake({"fct_mean": lambda one, seed: 1.0})
     search, kept = searched(bench, ["min fct_mean"])
     completed(search, 12)
-    tell, ended = Search._tell, []
+    finish, ended = Search._finish, []
 
     def interrupted(*given):
         if len(ended) == 2:
             raise KeyboardInterrupt
-        ended.append(tell(*given))
+        ended.append(finish(*given))
 
     bench.calls.clear()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Search, "_tell", interrupted)
+        patch.setattr(Search, "_finish", interrupted)
         search.batch(4, 16)
     search, _ = searched(bench, ["min fct_mean"], kept=kept)
     search.batch(4, 16)

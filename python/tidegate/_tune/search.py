@@ -412,7 +412,7 @@ class Search:
             return
         results = self._bench.measured(self.protocol, [values for _, values in asked], self._seeds)
         for (trial, _), conditions in zip(asked, results, strict=True):
-            self._tell(trial, conditions)
+            self._finish(trial, conditions)
 
     def _trial(self, number: int) -> Trial | None:
         """Return a new trial, or one that an interruption left; `None` if it has ended."""
@@ -498,7 +498,7 @@ class Search:
         trial.set_user_attr("why", why)
         self.study.tell(trial, state=TrialState.PRUNED)
 
-    def _tell(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
+    def _finish(self, trial: Trial, conditions: Sequence[Sequence[Metric]]) -> None:
         goals: list[Objective | Constraint] = [*self._objectives, *self._constraints]
         why = lacking(goals, conditions, self._bench.over)
         if why is not None:
