@@ -62,8 +62,8 @@ measure() {
   done
   [ -n "$address" ] || { cat "$work/listening" >&2; exit 1; }
   "${here[@]}" "$tidegate" send "$address" "${both[@]}" --duration "$duration" --json -q \
-    > "$work/sent" 2> "$work/said" || status=$?
-  [ -s "$work/sent" ] || { cat "$work/said" >&2; exit "$status"; }
+    > "$work/sent" 2> "$work/messages" || status=$?
+  [ -s "$work/sent" ] || { cat "$work/messages" >&2; exit "$status"; }
   wait "$server" || true
   server=
   python3 - "$path" "$protocol" "$rate" "$work/sent" "$work/served" <<'PYTHON'
