@@ -155,7 +155,7 @@ pub struct Line {
     pub label: Option<String>,
     /// The line for subsets of the messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<LinePart>,
+    pub parts: Vec<LineSubset>,
     /// Flows that the points, or the whole line, represent, within a run of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<LineFlows>,
@@ -168,7 +168,7 @@ fn is_false(flag: &bool) -> bool {
 /// Points of a line for a subset of the messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LinePart {
+pub struct LineSubset {
     /// Size class.
     pub size: usize,
     /// Points in order.

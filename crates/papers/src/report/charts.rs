@@ -8,7 +8,9 @@ use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary, Summary};
 use super::configurations::Configuration;
 use super::flows::Message;
 use super::read::Run;
-use crate::plot::{Axis, Distribution, Line, LineFlows, LinePart, MARKERS, PALETTE, Plot, Points};
+use crate::plot::{
+    Axis, Distribution, Line, LineFlows, LineSubset, MARKERS, PALETTE, Plot, Points,
+};
 
 /// Points of a distribution: at even shares, and at closer shares the fewer values remain above.
 const STEPS: usize = 150;
@@ -255,10 +257,10 @@ fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
 }
 
 /// Distributions of each size class that occurs.
-fn by_class(messages: &[&Message]) -> Vec<LinePart> {
+fn by_class(messages: &[&Message]) -> Vec<LineSubset> {
     let mut classes: BTreeMap<usize, Vec<&Message>> = BTreeMap::new();
     messages.iter().for_each(|message| classes.entry(message.size).or_default().push(message));
-    let part = |(size, messages): (usize, Vec<&Message>)| LinePart {
+    let part = |(size, messages): (usize, Vec<&Message>)| LineSubset {
         size,
         points: distribution(messages.into_iter(), PART_STEPS),
     };

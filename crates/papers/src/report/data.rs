@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_cannot_end_the_script_or_turn_text() {
+    fn data_cannot_end_the_script_or_reverse_text() {
         let mut data = Data::default();
         data.plot(Plot { title: "</script><!-- \u{202e}".to_owned(), ..Plot::default() });
         let json = data.json();
