@@ -6,10 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from test_tune import SCENARIO
-from tidegate._tune import answer, goals, space
-from tidegate._tune.answer import Interval, _chosen, _Finalist
+from tidegate._tune import answer, goals, ranking, space
+from tidegate._tune.finalists import Finalist, choose, select
+from tidegate._tune.front import Reported, front_points, measure_front, pareto
+from tidegate._tune.interval import Interval, paired_difference
 from tidegate._tune.search import Bench, Candidate
+from tidegate._tune.study import Tuned
+from tuning import SCENARIO
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -31,7 +34,7 @@ def test_finalists_are_the_best_different_candidates():
     tried += [of(6, 0.4, 8.0), of(7, 0.5, 1.0, excess=1.0)]
     search = SimpleNamespace(candidates=lambda: [default, *tried])
     for text, numbers in [("min fct_p99", [0, 4, 1, 6]), ("max fct_p99", [0, 5, 6, 1])]:
-        found = answer._finalists(search, [goals.objective(text)])
+        found = select(search, [goals.objective(text)])
         assert [one.number for one in found] == numbers
 
 
@@ -41,7 +44,7 @@ def test_answers_are_of_what_is_recommended():
     def tuned(name, default, value, is_improved, bounded=((100.0,), (100.0,))):
         intervals = [Interval.of([one, one + 1]) for one in (default, value)]
         difference = Interval.of([value - default, value - default + 0.1])
-        return answer.Tuned(
+        return Tuned(
             name, {}, {}, *intervals, difference, 1.0, 1.0, is_improved, {}, {}, bounded=bounded
         )
 
@@ -51,16 +54,16 @@ def test_answers_are_of_what_is_recommended():
         tuned("b", 10.0, 12.0, False, ((50.0,), (100.0,))),
         tuned("c", 9.0, 8.0, False),
     ]
-    checked = answer._checked(pair, [bound], (100.0,))
+    checked = ranking.check_constraints(pair, [bound], (100.0,))
     assert [one.is_improved for one in checked] == [False, True, False]
     assert [one.meets_constraints for one in checked] == [True, True, True]
     assert [one.answer.mean for one in checked] == [10.5, 12.5, 9.5]
     assert not goal.maximise
     values = [((math.nan,), True), ((5.0,), True), ((4.0,), True), ((9.0,), False)]
-    assert answer._best([bound], values) == (5.0,)
-    assert answer._best([bound], values[-1:]) == (9.0,)
+    assert goals.best_values([bound], values) == (5.0,)
+    assert goals.best_values([bound], values[-1:]) == (9.0,)
     assert not Interval.of([-1.0, -1.0]).excludes_zero
-    assert answer._difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
+    assert paired_difference([1.0, None, 3.0], [2.0, 2.0, 5.0]).mean == 1.5
 
 
 @pytest.mark.parametrize(
@@ -85,10 +88,8 @@ def test_lower_bounds_are_not_preferred(default, chosen, is_improved, meets):
     ]
     bounded = tuple((100.0 if ok else 50.0,) for ok, _ in (default, chosen))
     difference = Interval.of([-8.0, -8.1])
-    tuned = answer.Tuned(
-        "a", {}, {}, *own, difference, 1.0, 1.0, not chosen[1], {}, {}, bounded=bounded
-    )
-    (checked,) = answer._checked([tuned], [bound], (100.0,))
+    tuned = Tuned("a", {}, {}, *own, difference, 1.0, 1.0, not chosen[1], {}, {}, bounded=bounded)
+    (checked,) = ranking.check_constraints([tuned], [bound], (100.0,))
     assert (checked.is_improved, checked.meets_constraints) == (is_improved, meets)
     (text,) = warned(checked) or [""]
     assert ("is only a lower bound" in text) == (default, chosen)[is_improved][1]
@@ -99,7 +100,7 @@ def test_protocols_are_in_the_order_of_their_answers():
     def tuned(name, value, is_lower_bound=False, meets=True, missing=0):
         value = Interval(value, 1.0, is_lower_bound, missing=missing)
         nothing = Interval.of([])
-        return answer.Tuned(
+        return Tuned(
             name, {}, {}, value, value, nothing, 0, None, False, {}, {}, meets_constraints=meets
         )
 
@@ -112,7 +113,7 @@ def test_protocols_are_in_the_order_of_their_answers():
         tuned("fast", 3.0),
     ]
     for text, first in [("min fct_p99", ["fast", "slow"]), ("max fct_p99", ["slow", "fast"])]:
-        names = [one.protocol for one in answer._ordered(found, goals.objective(text))]
+        names = [one.protocol for one in ranking.order_protocols(found, goals.objective(text))]
         assert names == [*first, "bound", "none in a seed", "failed", "violates"]
 
 
@@ -121,12 +122,12 @@ def test_lower_bounds_have_no_differences():
     one, bound = Interval.of([1.0, 2.0]), replace(Interval.of([8.0, 9.1]), is_lower_bound=True)
     values = ((1.0, 2.0), (8.0, 9.1))
     first, second = (
-        answer.Tuned(name, {}, {}, value, value, one, 0, None, False, {}, {}, (by_seed, by_seed))
+        Tuned(name, {}, {}, value, value, one, 0, None, False, {}, {}, (by_seed, by_seed))
         for name, value, by_seed in (("a", one, values[0]), ("b", bound, values[1]))
     )
-    assert str(answer._behind(second, first, goals.objective("min fct_p99"))) == "-"
+    assert str(ranking.behind(second, first, goals.objective("min fct_p99"))) == "-"
     third = replace(second, default=one)
-    assert answer._behind(third, first, goals.objective("min fct_p99")).mean == 7.05
+    assert ranking.behind(third, first, goals.objective("min fct_p99")).mean == 7.05
 
 
 def test_the_front_has_lower_bounds(tmp_path):
@@ -143,7 +144,7 @@ def test_the_front_has_lower_bounds(tmp_path):
     bench = SimpleNamespace(measured=lambda *_: measured)
     tried = [Candidate("swift", {"x": i}, {}, [1.0 + i, 1.0 + i], number=i) for i in range(2)]
     goal = ([goals.objective("min fct_p99"), goals.objective("max goodput")], [])
-    front = answer._front(tried, answer._reported(bench, tried, goal, [1, 2]), goal, ())
+    front = front_points(tried, measure_front(bench, tried, goal, [1, 2]), goal, ())
     assert [str(one.measured[0]) for one in front] == ["≥ 1 ± 0", "9 ± 0"]
     assert [one.holds for one in front] == [False, True]
 
@@ -151,7 +152,7 @@ def test_the_front_has_lower_bounds(tmp_path):
 def test_a_missing_value_is_the_worst_of_its_goal():
     one, missing = Interval.of([5.0, 5.0]), Interval.of([9.0, None])
     for text, worst in [("max goodput", -math.inf), ("min goodput", math.inf)]:
-        found = answer._Reported((missing, one), ())
+        found = Reported((missing, one), ())
         assert found.compared([goals.objective(text), goals.objective("min drops")]) == [worst, 5]
 
 
@@ -160,31 +161,31 @@ def test_equal_points_of_the_front_are_one():
     tried = [Candidate("swift", {"x": i}, {}, of, number=i) for i, of in enumerate(values, 1)]
     tried[3] = replace(tried[3], number=0)
     wanted = [goals.objective("min fct_p99"), goals.objective("max goodput")]
-    assert [one.number for one in answer._pareto(tried, wanted)] == [2, 0]
+    assert [one.number for one in pareto(tried, wanted)] == [2, 0]
 
 
 def test_a_missing_seed_is_worse_than_any():
     partial = Interval.of([92.4, 134.5, None])
     assert str(partial).endswith("(n = 2 of 3)") and not partial.is_complete
-    assert not answer._difference([1.0, None, 3.0], [9.0, 2.0, 11.1]).excludes_zero
+    assert not paired_difference([1.0, None, 3.0], [9.0, 2.0, 11.1]).excludes_zero
     whole = Interval.of([200.0, 201.0, 202.0])
-    tuned = answer.Tuned("a", {}, {}, whole, partial, partial, 0, None, True, {}, {})
-    (checked,) = answer._checked([tuned], [], ())
+    tuned = Tuned("a", {}, {}, whole, partial, partial, 0, None, True, {}, {})
+    (checked,) = ranking.check_constraints([tuned], [], ())
     assert checked.answer == whole
 
 
 def warned(*tuned):
     """Return the warnings of protocols whose scenarios have none."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
-        return answer._warnings(None, tuned)
+        patch.setattr(ranking, "planned", lambda *_: SimpleNamespace(warnings=()))
+        return ranking.warnings_of(None, tuned)
 
 
 def test_failed_runs_are_not_equal_values():
     def of(*values):
         value = Interval.of([one for one in values if one is not None])
         return warned(
-            answer.Tuned("a", {}, {}, value, value, value, 0, None, False, {}, {}, (values, values))
+            Tuned("a", {}, {}, value, value, value, 0, None, False, {}, {}, (values, values))
         )
 
     for values in [(), (None, None)]:
@@ -195,16 +196,14 @@ def test_failed_runs_are_not_equal_values():
     # A warning of several protocols is one line.
     value = Interval.of([1.0, 1.0])
     pair = [
-        answer.Tuned(
-            name, {}, {}, value, value, value, 0, None, False, {}, {}, ((1.0, 1.0), (1.0, 1.0))
-        )
+        Tuned(name, {}, {}, value, value, value, 0, None, False, {}, {}, ((1.0, 1.0), (1.0, 1.0)))
         for name in ("a", "b")
     ]
     assert warned(*pair) == [f"a, b: {text.removeprefix('a: ')}"]
     # If the runs of the defaults failed, the chosen parameters are recommended.
     failed, value = Interval.of([]), Interval.of([1.0, 2.0])
-    tuned = answer.Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})
-    (checked,) = answer._checked([tuned], [], ())
+    tuned = Tuned("a", {}, {}, failed, value, failed, 0, None, False, {}, {})
+    (checked,) = ranking.check_constraints([tuned], [], ())
     assert checked.is_improved and checked.answer == value
 
 
@@ -213,10 +212,10 @@ def test_the_chosen_finalist_meets_the_constraints():
 
     def chosen(*measured):
         finalists = [
-            _Finalist(Candidate("swift", {}, {}, number=i), objective, (goodput,))
+            Finalist(Candidate("swift", {}, {}, number=i), objective, (goodput,))
             for i, (objective, goodput) in enumerate(measured)
         ]
-        return _chosen(finalists, wanted, (10.0,)).number
+        return choose(finalists, wanted, (10.0,)).number
 
     assert chosen((5.0, 10.0), (4.0, 9.5), (3.0, 9.0), (2.0, 8.0), (None, 10.0)) == 2
     # Of equals, the defaults; and so if no finalist meets the constraint.

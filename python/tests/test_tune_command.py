@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from test_tune import SCENARIO
 from tidegate._tune import files, run
 from tidegate._tune.command import main
+from tuning import SCENARIO
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")

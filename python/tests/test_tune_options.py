@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
-from test_tune import SCENARIO
 from tidegate._tune import goals, run, space
 from tidegate._tune.search import Bench, lacking
+from tuning import SCENARIO
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")

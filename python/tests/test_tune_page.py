@@ -6,8 +6,9 @@ import warnings
 import pytest
 
 import tidegate
-from tidegate._tune.answer import FrontPoint, Interval, Study, Tuned
+from tidegate._tune.interval import Interval
 from tidegate._tune.search import LOWER_BOUND, Candidate
+from tidegate._tune.study import FrontPoint, Study, Tuned
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 import tidegate
-from test_tune import SCENARIO
-from tidegate._tune import answer, files, goals, space
+from tidegate._tune import answer, files, goals, ranking, space
 from tidegate._tune.search import PRUNED_FROM, Bench, Search, feasible
+from tuning import SCENARIO
 
 optuna = pytest.importorskip("optuna")
 
@@ -64,7 +64,7 @@ def study(bench, objectives, bounds=(), seeds=(1, 2), budget=12):
     completed(search, budget)
     goal = (search._objectives, search._constraints)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(answer, "planned", lambda *_: SimpleNamespace(warnings=()))
+        patch.setattr(ranking, "planned", lambda *_: SimpleNamespace(warnings=()))
         return answer.answered("fake", bench, [search], goal, (seeds, 2))
 
 

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tidegate._tune import answer, goals, space
-from tidegate._tune.answer import Interval, Tuned
+from tidegate._tune import answer, goals, ranking, space
+from tidegate._tune.interval import Interval
 from tidegate._tune.search import Candidate, Search, storage
+from tidegate._tune.study import Tuned
 
 optuna = pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -96,7 +97,7 @@ def test_worse_is_positive(text, behind):
         for name, values in [("a", (1.0, 2.0)), ("b", (3.0, 4.0))]
         for value in [Interval.of(values)]
     )
-    assert answer._behind(second, first, goals.objective(text)).mean == behind
+    assert ranking.behind(second, first, goals.objective(text)).mean == behind
 
 
 @pytest.mark.parametrize(("text", "first"), [("max drops", "a"), ("min drops", "b")])

@@ -15,9 +15,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tidegate._tune.answer import FrontPoint, Study, Tuned
 from tidegate._tune.goals import Objective
 from tidegate._tune.search import Bench, Candidate, Search, feasible, portable
+from tidegate._tune.study import FrontPoint, Study, Tuned
 from tidegate.errors import OutputError, UsageError
 
 RESULT = "tune.json"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tidegate.errors import UsageError
@@ -135,3 +135,30 @@ def constraint(text: str) -> Constraint:
         ) from None
     of = Quantity(found["metric"], found["label"])
     return Constraint(of, found["sign"] == ">=", bound, found["unit"] is not None)
+
+
+def best_values(
+    constraints: Sequence[Constraint], compared: Iterable[tuple[Sequence[float], bool]]
+) -> tuple[float, ...]:
+    """Return the best value of each constraint's metric.
+
+    The compared values are of the same seeds: values under other traffic are not comparable. With
+    each of them is whether all values of the candidate are known. Others count only if there are
+    none: a candidate that leaves messages unfinished may have more goodput for the others.
+    """
+    rows = list(compared)
+    known = [values for values, is_known in rows if is_known] or [values for values, _ in rows]
+    best = []
+    for i, one in enumerate(constraints):
+        measured = [values[i] for values in known if not math.isnan(values[i])]
+        first = max if one.at_least else min
+        best.append(first(measured, default=math.nan))
+    return tuple(best)
+
+
+def meets(
+    constraints: Sequence[Constraint], values: Sequence[float], best: Sequence[float]
+) -> bool:
+    """Whether values meet all constraints, with the best value of each constraint's metric."""
+    triples = zip(constraints, values, best, strict=True)
+    return all(one.excess(value, most) <= 0 for one, value, most in triples)

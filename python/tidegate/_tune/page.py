@@ -15,9 +15,9 @@ from matplotlib.axes import Axes
 
 from tidegate import _colors, plot
 from tidegate._facade import protocols as catalog
-from tidegate._tune.answer import Study, Tuned
 from tidegate._tune.search import Candidate
 from tidegate._tune.space import magnitude
+from tidegate._tune.study import Study, Tuned
 
 _STYLE = """
 :root { color-scheme: light dark; }

@@ -27,9 +27,10 @@ from tidegate._facade import load
 from tidegate._facade import protocols as catalog
 from tidegate._progress import warn, without_warnings
 from tidegate._tune import files, goals
-from tidegate._tune.answer import Study, answered
+from tidegate._tune.answer import answered
 from tidegate._tune.search import Bench, Search, lacking, missing_packages, planned, storage
 from tidegate._tune.space import axes, magnitude
+from tidegate._tune.study import Study
 from tidegate.errors import OutputError, ScenarioError, UsageError
 from tidegate.results import Plan
 
