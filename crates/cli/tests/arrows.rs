@@ -113,8 +113,12 @@ fn packet_words_only_in_header_files() {
 const TESTING: &[(&str, &[&str])] = &[
     ("endpoint/src/lib.rs", &["datagram", "script", "torment"]),
     ("endpoint/src/node/mod.rs", &["hostile", "versions"]),
+    ("kernel/src/lib.rs", &["testing"]),
     ("switch/src/lib.rs", &["any_frame", "any_traffic"]),
 ];
+
+/// The beginning of a module that only tests have.
+const BEHIND: &str = "#[cfg(feature = \"testing\")]\nmod ";
 
 /// A release build has none of it: it is behind the feature `testing`, which only dev-dependencies
 /// enable.
@@ -123,11 +127,20 @@ fn code_for_tests_is_not_shipped() {
     for (file, modules) in TESTING {
         let text = fs::read_to_string(crates().join(file)).unwrap();
         for module in *modules {
-            let gated = format!("#[cfg(feature = \"testing\")]\nmod {module};\n");
-            assert!(text.contains(&gated), "{file}: {module} is not behind the feature testing");
+            let hidden = format!("{BEHIND}{module};\n");
+            assert!(text.contains(&hidden), "{file}: {module} is not behind the feature testing");
         }
     }
     for (name, _) in ARROWS {
+        let mut found = Vec::new();
+        sources(&crates().join(name).join("src"), &mut found);
+        for path in found {
+            let text = fs::read_to_string(&path).unwrap();
+            let is_file = |file: &str| path.ends_with(file);
+            let listed = TESTING.iter().find(|(file, _)| is_file(file)).map(|(_, all)| all.len());
+            let hidden = text.matches(BEHIND).count();
+            assert_eq!(hidden, listed.unwrap_or(0), "{}: not all are listed", path.display());
+        }
         let manifest = fs::read_to_string(crates().join(name).join("Cargo.toml")).unwrap();
         let mut section = "";
         for line in manifest.lines().map(str::trim) {
