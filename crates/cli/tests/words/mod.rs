@@ -1,37 +1,14 @@
 //! Code, messages and documents use the terms of `docs/glossary.md`: words that it replaced do not
 //! return, and no sentence begins with a noun clause ("Who has more …", "What is measured …").
 
+mod pieces;
+mod retired;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Identifiers that the glossary's terms replaced.
-const RETIRED: &[&str] = &[
-    "Habits",
-    "Equipment",
-    "Wishes",
-    "Stretch",
-    "Deed",
-    "Begun",
-    "Parcel",
-    "Beside",
-    "Heard",
-    "SaidLaw",
-    "hazardous",
-    "ears",
-    "Card",
-    "Said",
-    "hazards",
-    "deed",
-    "told",
-    "heard",
-    "wishes",
-    "fate",
-    "Fate",
-    "try_turn",
-    "tell_resolved",
-    "greet",
-    "Exchanged",
-];
+use pieces::{Line, Piece};
+use retired::{RETIRED, Used, candidates, retired_in, retired_in_path};
 
 /// Everyday expressions that stood for technical terms.
 const PHRASES: &[&str] = &[
@@ -104,20 +81,6 @@ fn repository() -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The text of a line that people read: prose, a comment, or a message in quotes. Documents have no
-/// marks of comments.
-fn prose<'a>(line: &'a str, marks: &[&str]) -> Vec<&'a str> {
-    let line = line.trim_start();
-    let is_edge = |c: char| ['/', '!', ' ', '*', '-', '>', '#'].contains(&c);
-    if marks.is_empty() {
-        return vec![line.trim_start_matches(['*', '-', '>', ' '])];
-    }
-    match marks.iter().find_map(|mark| line.strip_prefix(mark)) {
-        Some(comment) => vec![comment.trim_start_matches(is_edge)],
-        None => line.split('"').skip(1).step_by(2).filter(|text| text.contains(' ')).collect(),
-    }
-}
-
 /// Whether `word` is in `text` as a whole word.
 fn has(text: &str, word: &str) -> bool {
     let is_letter = |c: char| c.is_alphanumeric() || c == '_';
@@ -133,13 +96,14 @@ fn starts(text: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The defect of a line.
-fn wrong(line: &str, marks: &[&str]) -> Option<String> {
-    if !marks.is_empty()
-        && let Some(word) = RETIRED.iter().find(|word| has(line, word))
-    {
-        return Some(format!("the identifier {word:?} is retired"));
-    }
-    prose(line, marks).into_iter().find_map(|text| {
+fn wrong(line: Line<'_>, candidates: &[usize], used: &mut Used) -> Option<String> {
+    // Quotes that delimit no text.
+    let text = line.text.replace("\\\"", "''").replace("'\"'", "' '");
+    Line { text: &text, ..line }.pieces().into_iter().find_map(|piece| {
+        if let Some(retired) = retired_in(line.path, piece, candidates, used) {
+            return Some(retired);
+        }
+        let Piece::Prose(text) = piece else { return None };
         if let Some(phrase) = PHRASES.iter().find(|phrase| has(text, phrase)) {
             return Some(format!("{phrase:?} is no technical term"));
         }
@@ -150,26 +114,35 @@ fn wrong(line: &str, marks: &[&str]) -> Option<String> {
 
 #[test]
 fn retired_words_do_not_return() {
-    let mut all = Vec::new();
+    let (mut all, mut used) = (Vec::new(), Used::new());
     for (path, name) in repository() {
-        if name.ends_with("tests/words.rs") {
+        all.extend(retired_in_path(&name, &mut used).map(|why| format!("{name}: {why}")));
+        if name.starts_with("./crates/cli/tests/words") {
             continue;
         }
         let marks = marks(&path).unwrap();
         let text = fs::read_to_string(&path).unwrap();
         // Code in documents, texts of several lines in code.
         let (mut in_block, fence) = (false, if marks.is_empty() { "```" } else { "\"\"\"" });
-        for (number, line) in text.lines().enumerate() {
-            in_block ^= line.matches(fence).count() % 2 == 1;
+        let (mut is_continued, words) = (false, candidates(&name, &text));
+        for (number, text) in text.lines().enumerate() {
+            in_block ^= text.matches(fence).count() % 2 == 1;
+            let line = Line { path: &name, text, marks, is_continued };
             let why = match in_block {
                 true if marks.is_empty() => None,
-                true => wrong(line, &[]),
-                false => wrong(line, marks),
+                true => wrong(Line { marks: &[], ..line }, &words, &mut used),
+                false => wrong(line, &words, &mut used),
             };
-            all.extend(why.map(|why| format!("{name}:{}: {why}: {}", number + 1, line.trim())));
+            all.extend(why.map(|why| format!("{name}:{}: {why}: {}", number + 1, text.trim())));
+            is_continued = name.ends_with(".rs") && text.ends_with('\\');
         }
     }
     assert!(all.is_empty(), "see docs/glossary.md:\n{}", all.join("\n"));
+    for (number, retired) in RETIRED.iter().enumerate() {
+        for (at, exception) in retired.except.iter().enumerate() {
+            assert!(used.contains(&(number, at)), "{}: remove {exception:?}", retired.word);
+        }
+    }
 }
 
 /// Names of tests, with the file.
@@ -197,15 +170,78 @@ fn names_of_tests_are_short() {
     assert!(long.is_empty(), "at most 50 characters: {long:#?}");
 }
 
+/// The defect of a line of a file in the root.
+fn wrong_in(path: &str, text: &str, is_continued: bool) -> Option<String> {
+    let marks = marks(Path::new(path)).unwrap();
+    wrong(Line { path, text, marks, is_continued }, &candidates(path, text), &mut Used::new())
+}
+
 #[test]
 fn clauses_and_phrases_are_found() {
-    let code = marks(Path::new("a.rs")).unwrap();
-    assert_eq!(wrong("// What has left.", code).unwrap(), "a sentence begins with \"What\"");
-    assert_eq!(wrong("Sent. Nor may it wait.", &[]).unwrap(), "a sentence begins with \"Nor\"");
-    assert!(wrong("What is the largest queue?", &[]).is_none());
-    assert!(wrong("let ears = 1;", code).is_some() && wrong("let years = 1;", code).is_none());
-    assert!(wrong("error(\"it is told of\")", code).is_some());
-    assert!(wrong("fold()", code).is_none());
-    let script = marks(Path::new("a.py")).unwrap();
-    assert_eq!(wrong("# Who waits.", script).unwrap(), "a sentence begins with \"Who\"");
+    let wrong = |path, text| wrong_in(path, text, false);
+    let clause = |word| Some(format!("a sentence begins with {word:?}"));
+    assert_eq!(wrong("./a.rs", "// What has left."), clause("What"));
+    assert_eq!(wrong("./a.rs", "let a = 1; // Who waits."), clause("Who"));
+    assert_eq!(wrong("./a.md", "Sent. Nor may it wait."), clause("Nor"));
+    assert_eq!(wrong("./a.py", "# Who waits."), clause("Who"));
+    assert!(wrong("./a.md", "What is the largest queue?").is_none());
+    assert!(wrong("./a.rs", "error(\"it is told of\")").is_some());
+    assert!(wrong("./a.rs", "error(\"the \\\"told\\\" one\")").is_some());
+}
+
+#[test]
+fn retired_words_are_found_in_names() {
+    let is_wrong = |path, text| wrong_in(path, text, false).is_some();
+    for wrong in [
+        "let ears = 1;",
+        "to_strangers += 1;",
+        "fn hear(&self)",
+        "struct LinePart;",
+        "enum Fate {",
+        "const MOST_TURNS: u32 = 1;",
+        "use a::HostDeeds;",
+        "let wishes = 1;",
+        "json[\"said\"]",
+        "/// As [`Tree::meet`].",
+        "// It was heard.",
+        "error(\"a hazard\")",
+    ] {
+        assert!(is_wrong("./crates/sim/src/a.rs", wrong), "{wrong}");
+    }
+    for right in [
+        "let years = 1;",
+        "fold()",
+        "tidegate_core::parts()",
+        "let partition = departures;",
+        "/// Part of it, in turn.",
+        "let isBeside = 1; // Stretch acknowledgements.",
+        "fn stretch_acks_are_few() {",
+        "error(\"turn it off\")",
+        "let exchange = a.exchanges();",
+        "testbed::run()",
+    ] {
+        assert!(!is_wrong("./crates/sim/src/a.rs", right), "{right}");
+    }
+    assert!(is_wrong("./docs/a.md", "The key `datagrams.strangers`."));
+    assert!(!is_wrong("./docs/a.md", "A host takes turns."));
+    assert!(is_wrong("./crates/algos/src/a.rs", "mod testbed;"));
+    assert!(is_wrong("./crates/scenario/src/a.rs", "mod exchange;"));
+    assert!(is_wrong("./crates/runs/src/a.rs", "use a::Profile;"));
+    assert!(!is_wrong("./crates/runs/src/workload/a.rs", "use a::Profile;"));
+}
+
+#[test]
+fn continued_messages_are_prose() {
+    assert!(wrong_in("./a.rs", "  in turn\")", true).is_none());
+    assert!(wrong_in("./a.rs", "  in turn\", turn)", true).is_some());
+}
+
+#[test]
+fn retired_words_are_found_in_names_of_files() {
+    let is_wrong = |path: &str| retired_in_path(path, &mut Used::new()).is_some();
+    assert!(is_wrong("./crates/runs/tests/exchange.rs"));
+    assert!(is_wrong("./crates/endpoint/tests/strangers.rs"));
+    assert!(is_wrong("./crates/sim/src/told/mod.rs"));
+    assert!(!is_wrong("./crates/sim/src/boundary_exchange.rs"));
+    assert!(!is_wrong("./docs/testbed.md"));
 }
