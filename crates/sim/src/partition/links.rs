@@ -143,19 +143,6 @@ impl<P: Probe, N: Naming> Links<P, N> {
         }
     }
 
-    /// A packet leaves the queue of a switch's port at `start`. Returns how long it has waited.
-    #[inline(always)]
-    pub(super) fn leave_queue(&mut self, index: u32, packet: u32, start: Time) -> Span {
-        let port = &mut self.ports[index as usize];
-        let frame = &self.packets.frames[packet as usize];
-        let waited = start - frame.at;
-        let wire = frame.wire_bytes as u128;
-        port.waits.byte_ps += wire * waited.as_ps() as u128;
-        port.waits.delay_ps += waited.as_ps() as u128;
-        port.waits.max_delay = port.waits.max_delay.max(waited);
-        waited
-    }
-
     /// Takes the packet that lands now off the link of the port `index`. If the link is empty then,
     /// the caller must let its sender start what is due, and clear its event if it stays empty.
     #[inline(always)]

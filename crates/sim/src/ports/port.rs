@@ -214,6 +214,16 @@ impl Port {
         packet
     }
 
+    /// Adds up the wait of a packet that leaves a queue of a switch at `start`, and returns it.
+    #[inline(always)]
+    pub(crate) fn end_wait(&mut self, frame: &Frame, start: Time) -> Span {
+        let waited = start - frame.at;
+        self.waits.byte_ps += frame.wire_bytes as u128 * waited.as_ps() as u128;
+        self.waits.delay_ps += waited.as_ps() as u128;
+        self.waits.max_delay = self.waits.max_delay.max(waited);
+        waited
+    }
+
     /// Puts `packet` on the link at `start`. Returns its landing time if the link was empty, so
     /// that the caller sets its event.
     #[inline]

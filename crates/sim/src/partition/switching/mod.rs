@@ -172,7 +172,9 @@ impl Switching {
             self.histograms[index as usize].level(start, port.queue_bytes);
         }
         let packet = port.dequeue(&links.packets.frames);
-        let waited = self.leave(links, index, packet, start);
+        let frame = &links.packets.frames[packet as usize];
+        self.switches[port.owner as usize].used -= frame.wire_bytes as u64;
+        let waited = port.end_wait(frame, start);
         self.stamp(links, index, packet, start, waited);
         links.launch(index, packet, start, waited);
     }
@@ -183,21 +185,6 @@ impl Switching {
         for at in first_port..last_port {
             self.commit_port(links, self.ports[at as usize]);
         }
-    }
-
-    /// A packet leaves its queue and its switch's buffer. Returns how long it has waited.
-    #[inline(always)]
-    fn leave<P: Probe, N: Naming>(
-        &mut self,
-        links: &mut Links<P, N>,
-        index: u32,
-        packet: u32,
-        start: Time,
-    ) -> Span {
-        let owner = links.ports[index as usize].owner;
-        let wire = links.packets.frames[packet as usize].wire_bytes as u64;
-        self.switches[owner as usize].used -= wire;
-        links.leave_queue(index, packet, start)
     }
 
     /// As [`stamp`](Self::stamp), then puts the packet on the link.

@@ -189,13 +189,12 @@ impl Switching {
             let wire = frame.wire_bytes as u32;
             port.set_queue(port.queue_bytes - wire, scheduler.is_empty());
             let is_credit = frame.flags & frame_flag::CREDIT != 0 && scheduler.has_credits();
-            let waited = if is_credit {
-                let waited = (start - frame.at).as_ps();
-                scheduler.credit_byte_ps += i128::from(wire) * i128::from(waited);
-                links.leave_queue(index, packet, start)
+            let waited = port.end_wait(frame, start);
+            if is_credit {
+                scheduler.credit_byte_ps += i128::from(wire) * i128::from(waited.as_ps());
             } else {
-                self.leave(links, index, packet, start)
-            };
+                self.switches[port.owner as usize].used -= u64::from(wire);
+            }
             self.start(links, index, packet, start, waited);
             self.uncount(links, index, packet);
         }
