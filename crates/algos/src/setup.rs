@@ -52,11 +52,35 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// A run on `fabric` without messages and faults, with ECMP, one connection for each message,
+    /// and no end.
+    pub fn new(fabric: Fabric, seed: u64) -> Setup {
+        Setup {
+            fabric,
+            routing: Routing::Ecmp,
+            stacks: Vec::new(),
+            connections: ConnectionPolicy::PerMessage,
+            bdp_bytes: None,
+            workload: Workload::default(),
+            seed,
+            duration: Time::NEVER,
+            until_done: false,
+            warmup: Time::ZERO,
+            drain: Span::ZERO,
+            weights: Vec::new(),
+            faults: Faults::default(),
+            convergence: Span::ZERO,
+            stack_time: StackTime::default(),
+            histograms: false,
+        }
+    }
+
     /// Number of messages that must complete before the run ends by itself; `None` if it does not.
     pub fn awaited(&self) -> Option<u64> {
         let hosts = self.fabric.hosts.len() as u32;
         self.until_done.then(|| self.workload.messages(hosts))
     }
+
     /// Whether the packets of a message of this protocol take several paths.
     pub fn takes_many_paths(&self, stack: u16) -> bool {
         self.routing == Routing::Spray || self.stacks[stack as usize].takes_many_paths()

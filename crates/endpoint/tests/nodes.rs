@@ -448,22 +448,12 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         dedicated: false,
     };
     let setup = Setup {
-        fabric: fabric.clone(),
         routing,
         stacks: vec![stack(protocol)],
         connections: ConnectionPolicy::Pool(2),
-        bdp_bytes: None,
         workload: Workload { flows: submissions.iter().map(flow).collect(), traffic: Vec::new() },
-        weights: Vec::new(),
-        seed,
         duration: END,
-        warmup: Time::ZERO,
-        drain: Span::ZERO,
-        until_done: false,
-        faults: Default::default(),
-        convergence: Span::ZERO,
-        stack_time: Default::default(),
-        histograms: false,
+        ..Setup::new(fabric.clone(), seed)
     };
     let recorder = Recorder(Arc::new(Mutex::new(vec![VecDeque::new(); hosts])));
     let mut engine = observed(setup, Box::new(recorder.clone())).unwrap();

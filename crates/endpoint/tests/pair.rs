@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use tidegate_algos::Protocol;
-use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
+use tidegate_core::fabric::{Fabric, Link as FabricLink, Node};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
@@ -103,34 +103,23 @@ fn endpoints_match_the_simulator() {
                 label: 0,
                 dedicated: s.message.dedicated,
             });
+            let fabric = Fabric {
+                hosts: vec!["left".into(), "right".into()],
+                links: vec![FabricLink {
+                    a: Node::Host(0),
+                    b: Node::Host(1),
+                    rate: link.rate,
+                    delay: link.delay,
+                }],
+                mtu: 1000,
+                ..Fabric::default()
+            };
             let setup = Setup {
-                fabric: Fabric {
-                    hosts: vec!["left".into(), "right".into()],
-                    switches: Vec::new(),
-                    links: vec![FabricLink {
-                        a: Node::Host(0),
-                        b: Node::Host(1),
-                        rate: link.rate,
-                        delay: link.delay,
-                    }],
-                    mtu: 1000,
-                    ..Fabric::default()
-                },
-                routing: Routing::Ecmp,
                 stacks: vec![stack.clone()],
                 connections: ConnectionPolicy::Pool(2),
-                bdp_bytes: None,
                 workload: Workload { flows: flows.collect(), traffic: Vec::new() },
-                weights: Vec::new(),
-                seed,
                 duration: end,
-                warmup: Time::ZERO,
-                drain: Span::ZERO,
-                until_done: false,
-                faults: Default::default(),
-                convergence: Span::ZERO,
-                stack_time: Default::default(),
-                histograms: false,
+                ..Setup::new(fabric, seed)
             };
             let recorder = Recorder::default();
             let mut engine = observed(setup, Box::new(recorder.clone())).unwrap();

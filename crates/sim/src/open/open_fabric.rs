@@ -7,10 +7,8 @@
 
 use std::cell::RefCell;
 
-use tidegate_core::fabric::{Fabric, Node, Routing, StackTime, Switch};
-use tidegate_core::faults::Faults;
-use tidegate_core::workload::Workload;
-use tidegate_core::{Body, ConnectionPolicy, Span, Time};
+use tidegate_core::fabric::{Fabric, Node, Routing, Switch};
+use tidegate_core::{Body, Span, Time};
 
 use crate::measures::outcome::{LinkRecord, SwitchRecord};
 use crate::measures::probe::Probe;
@@ -82,7 +80,8 @@ impl OpenFabric {
             of_host: vec![1; fabric.hosts.len()],
             lookahead: Span::FOREVER,
         };
-        let mut ground = RunContext::of(setup(fabric, routing, seed))?;
+        let mut ground =
+            RunContext::of(Setup { routing, histograms: true, ..Setup::new(fabric, seed) })?;
         ground.keeps_records = true;
         let partition = Partition::new(&ground, &partitioning, 0, Dropped::default()).open();
         let fabric = &ground.setup.fabric;
@@ -151,27 +150,5 @@ impl OpenFabric {
     pub fn records(&mut self) -> (Vec<LinkRecord>, Vec<SwitchRecord>) {
         let (links, switches) = self.partition.records();
         (links.into_iter().map(|(_, link)| link).collect(), switches)
-    }
-}
-
-/// A setup without a workload that lasts for ever.
-fn setup(fabric: Fabric, routing: Routing, seed: u64) -> Setup {
-    Setup {
-        fabric,
-        routing,
-        stacks: Vec::new(),
-        connections: ConnectionPolicy::PerMessage,
-        bdp_bytes: None,
-        workload: Workload::default(),
-        seed,
-        duration: Time::NEVER,
-        until_done: false,
-        warmup: Time::ZERO,
-        drain: Span::ZERO,
-        weights: Vec::new(),
-        faults: Faults::default(),
-        convergence: Span::ZERO,
-        stack_time: StackTime::default(),
-        histograms: true,
     }
 }

@@ -165,22 +165,11 @@ pub fn unlimited(src: u32, dst: u32, start: Time) -> Flow {
 
 pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> Setup {
     Setup {
-        weights: Vec::new(),
-        fabric,
-        routing: Routing::Ecmp,
         stacks: vec![stack],
         connections: ConnectionPolicy::PerPair,
-        bdp_bytes: None,
         workload: Workload { flows, traffic: Vec::new() },
-        seed: 1,
         duration,
-        warmup: Time::ZERO,
-        drain: Span::ZERO,
-        until_done: false,
-        faults: Faults::default(),
-        convergence: Span::ZERO,
-        stack_time: StackTime::default(),
-        histograms: false,
+        ..Setup::new(fabric, 1)
     }
 }
 
