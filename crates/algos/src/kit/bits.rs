@@ -1,5 +1,6 @@
 //! A set of packet numbers at and above a moving base: arrived packets of a message (SIRD and the
-//! toy, through [`Window`](super::window)), state of packets in flight (windowed recovery).
+//! documented example, through [`Window`](super::window)), state of packets in flight (windowed
+//! recovery).
 
 use alloc::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! A departing packet: the fields that SIRD, the toy and windowed fill in alike.
+//! A departing packet: the fields that SIRD and windowed fill in alike.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{PacketMut, PacketSizes, Span};

@@ -1,5 +1,5 @@
 //! Round-robin: a new member is served last, and the first is served next. Used for windowed
-//! connections that may send, and for the toy's messages with or for credit.
+//! connections that may send, and for messages with or for credit of the documented example.
 //!
 //! The ring is linked through its members, so adding and removing access records that are accessed
 //! anyway.

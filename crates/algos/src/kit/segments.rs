@@ -1,4 +1,4 @@
-//! Division of a message into packets. SIRD and the toy divide messages alike, and protocols that
+//! Division of a message into packets. SIRD and others divide messages alike, and protocols that
 //! pace or count bytes on the wire (SIRD's and ExpressPass's credit, Homa's grants) compute wire
 //! sizes here. All of them check arriving packets and message sizes against it.
 

@@ -1,4 +1,4 @@
-//! Records with reusable slots. SIRD, the toy and windowed keep their messages in slabs.
+//! Records with reusable slots. SIRD and windowed keep their messages in slabs.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};

@@ -1,5 +1,5 @@
 //! Packets of a message that have arrived, each counted once, and the missing ones between them.
-//! SIRD and the toy receive with it.
+//! SIRD receives with it.
 
 use super::bits::Bits;
 
