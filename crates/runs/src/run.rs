@@ -356,7 +356,7 @@ sizes = "inf"
 "#;
 
     /// Number of partitions into which the fabric is divided, at most `most`.
-    fn divided(plan: &Plan, most: usize) -> usize {
+    fn partitions_of(plan: &Plan, most: usize) -> usize {
         tidegate_sim::simulation::unobserved(plan.setup.clone(), most).unwrap().partitions()
     }
 
@@ -374,7 +374,7 @@ sizes = "inf"
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
         let next = |chunk, _| Some(next().unwrap_or(chunk));
-        let partitions = divided(&plan, partitions);
+        let partitions = partitions_of(&plan, partitions);
         let (summary, staged) = run_in_chunks(
             &plan,
             &RunOptions { partitions: Some(partitions), ..RunOptions::default() },
@@ -434,20 +434,23 @@ sizes = "inf"
     #[test]
     fn partitions_change_no_output_of_any_scenario() {
         let seeds = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-        let (seeds, mut compared, mut hops) = (seeds.unwrap_or(20), 0, 0);
+        let (seeds, mut compared, mut hops, mut largest) = (seeds.unwrap_or(20), 0, 0, 0);
         for seed in 0..seeds {
             let mut rng = Rng::stream(seed, Domain::Faults, 0);
             let script: Vec<u8> = (0..200).map(|_| rng.below(256) as u8).collect();
             let text = any_scenario(&script, JOB);
             let Ok(plan) = tidegate_scenario::load(&text, "any.toml", &[]) else { continue };
             let whole = files(&plan, 1, || None, true);
-            let divided = files(&plan, [2, 3, 7][seed as usize % 3], || None, true);
+            let most = [2, 3, 7][seed as usize % 3];
+            let divided = files(&plan, most, || None, true);
+            largest = largest.max(partitions_of(&plan, most));
             assert!(divided == whole, "seed {seed}:\n{text}");
             let summary: serde_json::Value = serde_json::from_slice(&whole[0]).unwrap();
             hops += summary["engine"]["packet_hops"].as_u64().unwrap();
             compared += 1;
         }
         assert!(compared > seeds / 3 && hops > 1_000 * compared, "{compared} runs, {hops} hops");
+        assert!(largest > 3, "{largest} partitions at most");
     }
 
     /// Asserts that chunks, series and partitions change no output of these plans.
@@ -455,7 +458,7 @@ sizes = "inf"
         for plan in plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));
             let random = || Some(Span::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
-            assert!(divided(plan, 2) > 1, "{} has one partition", plan.name);
+            assert!(partitions_of(plan, 2) > 1, "{} has one partition", plan.name);
             let whole = files(plan, 1, || Some(Span::FOREVER), true);
             for (what, parts) in [
                 ("random chunks", files(plan, 1, random, true)),

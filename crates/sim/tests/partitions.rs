@@ -9,7 +9,7 @@ use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 
 /// More partitions than racks are limited to the number of racks.
-const NUMBERS: [usize; 5] = [1, 2, 3, 7, 8];
+const NUMBERS: [usize; 6] = [1, 2, 3, 5, 7, 8];
 
 /// Runs with `partitions` partitions, limited by the number of racks, and returns the results.
 fn left(setup: Setup, partitions: usize) -> Left {
