@@ -46,13 +46,13 @@ local function declare(format)
   end
   if format.place == "session" then
     format.other_field = add(ProtoField.bytes(prefix .. "transport", "Header of a transport",
-      base.NONE, "Of one that is not known: the handshake is not in the capture"))
+      base.NONE, "The transport is unknown, because the handshake is not in the capture"))
     format.sealed_field = add(ProtoField.bytes(prefix .. "sealed", "Sealed", base.NONE,
-      "Payload, or what one side has to tell the other; only who has the key reads it"))
+      "Payload or control data, encrypted; readable with the session key only"))
     format.tag_field = add(ProtoField.bytes(prefix .. "tag", "Tag", base.NONE,
-      "Proves that nothing was changed"))
+      "Authenticates the datagram"))
   end
-  format.wrong = ProtoExpert.new(prefix .. "wrong", "Not a header that is known",
+  format.wrong = ProtoExpert.new(prefix .. "wrong", "Unknown header",
     expert.group.MALFORMED, expert.severity.ERROR)
   proto.fields = fields
   proto.experts = { format.wrong }
