@@ -61,8 +61,9 @@ pub struct Plot {
     /// Ranges of y that claims accept, each at an x: (x, minimum, maximum).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accepted: Vec<(f64, f64, f64)>,
-    /// Values of the paper, drawn beside the measured ones.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Values of the paper, drawn beside the measured ones. Results from before December 2026 have
+    /// the former key.
+    #[serde(alias = "said", skip_serializing_if = "Vec::is_empty")]
     pub paper_marks: Vec<PaperMark>,
     /// Number of values and meaning of bands; exported figures show it below the title of the x
     /// axis.
