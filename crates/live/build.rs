@@ -1,4 +1,4 @@
-//! Passes a hash of the sources that decide the results of a run over real packets to the crate.
+//! Passes a hash of the sources that decide the results of a live run to the crate.
 
 #[path = "../runs/sources.rs"]
 mod sources;

@@ -47,7 +47,7 @@ pub(crate) enum Command {
         how: RunArgs,
         #[command(flatten)]
         packets: Packets,
-        /// Only estimate what it takes
+        /// Only estimate the cost of the run
         #[arg(long)]
         dry_run: bool,
     },

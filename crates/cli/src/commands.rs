@@ -177,7 +177,7 @@ fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> R
     let size = workbench::forecast_capture(plan, options)?;
     if size > LARGE_CAPTURE {
         let size = bytes(Some(size));
-        warn(&large_capture(plan, &format!("the capture comes to some {size}, {ESTIMATED}")));
+        warn(&large_capture(plan, &format!("the expected capture size is {size}, {ESTIMATED}")));
     }
     Ok(size)
 }
@@ -188,14 +188,17 @@ const ESTIMATED: &str = "an estimate from the traffic and the beginning of the r
 /// A warning about a large capture: its size, and how to reduce it.
 fn large_capture(plan: &Plan, size: &str) -> String {
     let host = plan.fabric.hosts.first().map_or("h0", String::as_str);
-    format!("--pcap: {size}; `--pcap-of {host}`, say, or a shorter --set duration=… captures less")
+    format!("--pcap: {size}; to capture less, use --pcap-of {host} or a shorter --set duration=…")
 }
 
 /// A warning about a capture that has become large while it is written. Sizes are in bytes.
 fn passed(plan: &Plan, file: &Path, written: f64, expected: f64) -> String {
     let [written, expected] = [written, expected].map(|size| bytes(Some(size)));
     let file = shown(&file.display().to_string());
-    large_capture(plan, &format!("{file} has {written} now, of some {expected}, {ESTIMATED}"))
+    large_capture(
+        plan,
+        &format!("{file} has {written} now; the expected size is {expected}, {ESTIMATED}"),
+    )
 }
 
 fn run_one(

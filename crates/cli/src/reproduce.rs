@@ -21,8 +21,8 @@ use crate::{Result, emit, follow, print_stderr, style};
 /// Options of `tidegate reproduce`.
 #[derive(Debug, Group)]
 pub(crate) struct Reproduce {
-    /// A paper, or one of its figures: `paper/14` (default: every simulated figure). Figures with
-    /// real packets run only when named: kernel, testbeds and tide/live
+    /// A paper, or one of its figures: `paper/14` (default: every simulated figure). Live
+    /// figures run only when named: kernel, testbeds and tide/live
     #[arg(value_name = "PAPER[/FIGURE]")]
     what: Option<String>,
     /// List figures and claims instead

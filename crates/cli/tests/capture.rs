@@ -46,12 +46,12 @@ fn a_large_capture_is_warned_of() {
     child.kill().unwrap();
     child.wait().unwrap();
     let [before, passed] = &lines[..] else { panic!("{lines:?}") };
-    assert!(before.contains("the capture comes to some "), "{before}");
+    assert!(before.contains("the expected capture size is "), "{before}");
     assert!(passed.contains(&format!("{file} has 10")) && passed.contains(" MB now"), "{passed}");
     for line in &lines {
         assert!(line.contains("--pcap-of h0"), "{line}");
         // Two links of 100 Gbit/s that are full both ways make gigabytes each second.
-        let size = line.split("some ").nth(1).unwrap();
+        let size = line.split("size is ").nth(1).unwrap();
         assert!(size.contains(" GB,") || size.contains(" TB,"), "{line}");
     }
 }

@@ -12,7 +12,7 @@ const MOST_LOST: f64 = 1e-4;
 /// Largest 99th percentile of lateness, as a share of the base RTT, without a warning.
 const MOST_LATE: f64 = 0.05;
 
-/// A run over real packets: its size, and effects of the machine that a network does not have.
+/// A live run: its size, and effects of the machine that a network does not have.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealSummary {
     /// Dilation: ratio of wall-clock time to the time of the run.

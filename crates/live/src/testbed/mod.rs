@@ -1,4 +1,4 @@
-//! Emulates a scenario with real packets. Its switches are [one software switch](tidegate_switch),
+//! Emulates a scenario over live UDP. Its switches are [one software switch](tidegate_switch),
 //! which also emulates all links. Its hosts are processes with UDP sockets that run the transports,
 //! or network namespaces with the kernel's TCP.
 //!

@@ -42,7 +42,7 @@ pub struct Forecast {
     pub kept: usize,
     /// CPU seconds of the other simulated runs together, with this build on this machine.
     pub cpu_s: f64,
-    /// Wall-clock seconds of the runs over real packets, one after the other, with dilation.
+    /// Wall-clock seconds of the live runs, one after the other, with dilation.
     pub clock_s: f64,
     /// Threads that make the other runs.
     pub threads: usize,
@@ -64,12 +64,12 @@ pub(super) struct Job {
     recording: Recording,
     name: String,
     /// Approximate cost: CPU seconds, zero until [`calibrate`] has estimated them; wall-clock
-    /// seconds for runs over real packets.
+    /// seconds for live runs.
     seconds: f64,
 }
 
 impl Job {
-    /// Whether the run uses real packets.
+    /// Whether the run is live.
     fn is_real(&self) -> bool {
         self.medium != Medium::Simulated
     }
@@ -294,7 +294,7 @@ pub(super) fn make(
         }
         Ok(seen)
     };
-    // Runs over real packets depend on clocks: nothing else runs at the same time.
+    // Live runs depend on clocks: nothing else runs at the same time.
     let is_real = |i: &usize| jobs[*i].is_real();
     let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
     let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
@@ -305,7 +305,7 @@ pub(super) fn make(
     seen.into_iter().map(|(_, seen)| seen).collect()
 }
 
-/// Wall-clock time of a run over real packets; zero for others.
+/// Wall-clock time of a live run; zero for others.
 #[cfg(target_os = "linux")]
 fn clock_s(plan: &Plan, medium: &Medium, chosen: Option<u32>) -> Result<f64, Error> {
     match medium {
@@ -328,7 +328,7 @@ fn clock_s(_: &Plan, _: &Medium, _: Option<u32>) -> Result<f64, Error> {
     Ok(0.0)
 }
 
-/// Makes a run over real packets.
+/// Makes a live run.
 #[cfg(target_os = "linux")]
 fn run_live(
     (name, plan): (&str, &Plan),
@@ -363,7 +363,7 @@ fn run_live(
     _: Vec<Box<dyn Measure>>,
     _: &ReproduceOptions<'_>,
 ) -> Result<RunOutput, Error> {
-    Err(Error::Run(format!("{name}: runs over real packets require Linux")))
+    Err(Error::Run(format!("{name}: live runs require Linux")))
 }
 
 #[cfg(test)]

@@ -255,7 +255,7 @@ pub struct Reproduction {
     pub records: Vec<PaperRecord>,
 }
 
-/// Lists the figures of `selection`: a paper, `paper/figure`, or all figures without real packets.
+/// Lists the figures of `selection`: a paper, `paper/figure`, or all simulated figures.
 ///
 /// # Errors
 /// When the paper or figure does not exist.

@@ -1,5 +1,5 @@
 // Follows runs that go on: rereads their state, and draws it over simulated time. When the last one
-// ends, the page loads anew and shows the report.
+// ends, the page reloads and shows the report.
 
 const PERIOD_MS = 1000;
 
@@ -41,7 +41,8 @@ const follow = async () => {
   if (runs.length) show(runs);
   else if (complete) location.reload();
   else document.getElementById("state").textContent = hasCurves
-    ? "No run goes on, and the folder has no results." : "No run has reported its state yet.";
+    ? "No run is in progress, and the folder has no results."
+    : "No run has reported its state yet.";
 };
 
 setInterval(() => follow().catch(() => {

@@ -121,7 +121,7 @@ impl Figure {
         }
     }
 
-    /// Whether any of its runs uses real packets. Such figures run only when named, because they
+    /// Whether any of its runs is live. Such figures run only when named, because they
     /// need the whole machine.
     pub(crate) fn is_real(&self) -> bool {
         self.runs.iter().any(|run| run.medium() != Medium::Simulated)
