@@ -300,19 +300,23 @@ fn storm_spares_classes_that_are_not_paused() {
 
 #[test]
 fn pause_storm_names_its_host() {
-    let stormy = |until: Time| {
+    let stormy = |until: Time, again: Option<Time>| {
         over_one_link(|setup| {
             lossless(setup, 200_000);
-            let outage = Outage { of: Failing::Nic(2), down: Time::us(300), up: until };
-            setup.faults.outages = vec![outage];
+            let outage = |down, up| Outage { of: Failing::Nic(2), down, up };
+            setup.faults.outages = vec![outage(Time::us(300), until)];
+            setup.faults.outages.extend(again.map(|down| outage(down, Time::NEVER)));
         })
     };
-    let (rates, outcome) = stormy(Time::NEVER);
+    let (rates, outcome) = stormy(Time::NEVER, None);
     assert_eq!(outcome.storms, [PauseStorm { host: 2, since: Time::us(300) }]);
     assert_eq!(dropped(&outcome), 0);
     // No packet passes the link any more, not even to host 3.
     assert!(rates.iter().all(|&rate| rate < 0.1 * 50e9), "{rates:?}");
-    let (rates, outcome) = stormy(Time::us(350));
+    // Of two storms, the first is reported.
+    let (_, outcome) = stormy(Time::us(550), Some(Time::us(600)));
+    assert_eq!(outcome.storms, [PauseStorm { host: 2, since: Time::us(300) }]);
+    let (rates, outcome) = stormy(Time::us(350), None);
     assert!(outcome.storms.is_empty());
     assert!(rates.iter().all(|&rate| rate > 0.9 * 46e9), "{rates:?}");
 }

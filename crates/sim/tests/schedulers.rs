@@ -231,6 +231,13 @@ fn invalid_ports_are_refused() {
         (
             error(&|setup| {
                 pausing(setup);
+                setup.fabric.switches[1].buffer = Buffer::Shared { bytes: 123_204, alpha: 1.0 };
+            }),
+            "switch tor1: PFC reserves and headroom take 123204 B, and the buffer has 123204 B",
+        ),
+        (
+            error(&|setup| {
+                pausing(setup);
                 setup.fabric.switches[0].pausing.as_mut().unwrap().alpha = 0.0;
             }),
             "switch tor0: PFC with classes 0b10000000 and alpha 0;",
