@@ -11,10 +11,8 @@ pub mod racks;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{
-    Buffer, Fabric, Headroom, Link, Node, Pausing, Routing, StackTime, Stamping, Switch,
-    TelemetryResolution,
+    Buffer, Fabric, Headroom, Link, Node, Pausing, Stamping, Switch, TelemetryResolution,
 };
-use tidegate_core::faults::Faults;
 use tidegate_core::params::Value;
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
