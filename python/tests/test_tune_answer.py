@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tidegate._tune import answer, goals, ranking, space
-from tidegate._tune.finalists import Finalist, choose, select
+from tidegate._tune.finalists import Finalist, choose_finalist, select_finalists
 from tidegate._tune.front import Reported, front_points, measure_front, pareto
 from tidegate._tune.interval import Interval, paired_difference
 from tidegate._tune.search import Bench, Candidate
@@ -34,7 +34,7 @@ def test_finalists_are_the_best_different_candidates():
     tried += [of(6, 0.4, 8.0), of(7, 0.5, 1.0, excess=1.0)]
     search = SimpleNamespace(candidates=lambda: [default, *tried])
     for text, numbers in [("min fct_p99", [0, 4, 1, 6]), ("max fct_p99", [0, 5, 6, 1])]:
-        found = select(search, [goals.objective(text)])
+        found = select_finalists(search, [goals.objective(text)])
         assert [one.number for one in found] == numbers
 
 
@@ -215,7 +215,7 @@ def test_the_chosen_finalist_meets_the_constraints():
             Finalist(Candidate("swift", {}, {}, number=i), objective, (goodput,))
             for i, (objective, goodput) in enumerate(measured)
         ]
-        return choose(finalists, wanted, (10.0,)).number
+        return choose_finalist(finalists, wanted, (10.0,)).number
 
     assert chosen((5.0, 10.0), (4.0, 9.5), (3.0, 9.0), (2.0, 8.0), (None, 10.0)) == 2
     # Of equals, the defaults; and so if no finalist meets the constraint.

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from tidegate._tune.finalists import choose, measure
+from tidegate._tune.finalists import choose_finalist, measure_finalists
 from tidegate._tune.front import front_points, measure_front, pareto
 from tidegate._tune.goals import Constraint, Objective, best_values
 from tidegate._tune.interval import Interval, paired_difference, value_of
@@ -122,11 +122,11 @@ def answered(
     selection = range(SELECTION_FROM, SELECTION_FROM + count)
     report = range(REPORT_FROM, REPORT_FROM + count)
     goal = goals[0][0]
-    finalists = [measure(bench, one, goals, selection) for one in searches]
+    finalists = [measure_finalists(bench, one, goals, selection) for one in searches]
     best = best_values(goals[1], ((one.bounded, one.is_known) for own in finalists for one in own))
     found = []
     for search, own in zip(searches, finalists, strict=True):
-        pair = (own[0].candidate, choose(own, goals, best))
+        pair = (own[0].candidate, choose_finalist(own, goals, best))
         found.append(_tuned(bench, search, pair, goals, (searched, report)))
     everything = [one for search in searches for one in search.candidates()]
     front = pareto(feasible(everything), goals[0]) if len(goals[0]) > 1 else []

@@ -30,7 +30,7 @@ def _different(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(found.values())
 
 
-def select(search: Search, goals: Sequence[Objective]) -> list[Candidate]:
+def select_finalists(search: Search, goals: Sequence[Objective]) -> list[Candidate]:
     """Return the defaults, and the best other candidates that meet the constraints."""
     everything = search.candidates()
     default = next(one for one in everything if one.number == 0)
@@ -50,7 +50,7 @@ class Finalist:
     is_known: bool = True
 
 
-def measure(
+def measure_finalists(
     bench: Bench,
     search: Search,
     goals: tuple[Sequence[Objective], Sequence[Constraint]],
@@ -58,7 +58,7 @@ def measure(
 ) -> list[Finalist]:
     """Measure the finalists of a search, the defaults first."""
     objectives, constraints = goals
-    finalists = select(search, objectives)
+    finalists = select_finalists(search, objectives)
     if len(finalists) == 1 and not constraints:
         return [Finalist(finalists[0], None, ())]
     results = bench.measured(search.protocol, [one.values for one in finalists], seeds)
@@ -72,7 +72,7 @@ def measure(
     return found
 
 
-def choose(
+def choose_finalist(
     finalists: Sequence[Finalist],
     goals: tuple[Sequence[Objective], Sequence[Constraint]],
     best: Sequence[float],

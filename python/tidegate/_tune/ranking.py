@@ -1,4 +1,4 @@
-"""The order of the protocols, and what makes their answers doubtful."""
+"""The comparison of protocols on the reported seeds: constraints, order, differences, warnings."""
 
 from __future__ import annotations
 
