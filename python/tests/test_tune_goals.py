@@ -1,5 +1,7 @@
 """Objectives, constraints, and axes of parameters."""
 
+import math
+
 import pytest
 
 import tidegate
@@ -23,6 +25,13 @@ def test_goals_are_parsed():
     for text in ("drops", "drops = 1", "drops <= few", "drops <= 1 worst", "goodput >= 1e400"):
         with pytest.raises(tidegate.UsageError, match="--subject-to"):
             goals.constraint(text)
+
+
+def test_the_best_value_of_a_constraint_is_a_known_one():
+    bound = goals.constraint("goodput >= 90")
+    values = [((math.nan,), True), ((5.0,), True), ((4.0,), True), ((9.0,), False)]
+    assert goals.best_values([bound], values) == (5.0,)
+    assert goals.best_values([bound], values[-1:]) == (9.0,)
 
 
 def test_axes_come_from_the_catalog():
