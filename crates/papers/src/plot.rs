@@ -155,8 +155,8 @@ pub struct Line {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The line for subsets of the messages.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<LineSubset>,
+    #[serde(rename = "parts", skip_serializing_if = "Vec::is_empty")]
+    pub subsets: Vec<LineSubset>,
     /// Flows that the points, or the whole line, represent, within a run of the page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub flows: Option<LineFlows>,

@@ -15,9 +15,9 @@ use crate::plot::{
 /// Points of a distribution: at even shares, and at closer shares the fewer values remain above.
 const STEPS: usize = 150;
 /// Points of a distribution of a size class.
-const PART_STEPS: usize = 50;
+const SUBSET_STEPS: usize = 50;
 /// Size classes have own distributions in the page up to this number of them.
-const PARTS_MAX: usize = 1000;
+const SUBSETS_MAX: usize = 1000;
 
 /// Maximum number of labels with plots of their own; the others appear only in tables.
 const LABELS_MAX: usize = 6;
@@ -234,7 +234,7 @@ fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -
 /// The distribution of slowdowns over all seeds, and of each size class.
 fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
     let classes = tidegate_results::SIZE_BOUNDS.len() + 1;
-    let with_parts = all.len() * classes * labels(all).len() <= PARTS_MAX;
+    let with_subsets = all.len() * classes * labels(all).len() <= SUBSETS_MAX;
     Plot {
         title: "Slowdown of messages".to_owned(),
         x: axis("slowdown (completion time over that in an empty network)", true),
@@ -248,8 +248,8 @@ fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
             });
             let messages: Vec<&Message> = messages.collect();
             let points = distribution(messages.iter().copied(), STEPS);
-            let parts = if with_parts { by_class(&messages) } else { Vec::new() };
-            Line { points, parts, ..Line::default() }
+            let subsets = if with_subsets { by_class(&messages) } else { Vec::new() };
+            Line { points, subsets, ..Line::default() }
         }),
         distribution: Some(Distribution::Cumulative),
         ..Plot::default()
@@ -260,11 +260,11 @@ fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
 fn by_class(messages: &[&Message]) -> Vec<LineSubset> {
     let mut classes: BTreeMap<usize, Vec<&Message>> = BTreeMap::new();
     messages.iter().for_each(|message| classes.entry(message.size).or_default().push(message));
-    let part = |(size, messages): (usize, Vec<&Message>)| LineSubset {
+    let subset = |(size, messages): (usize, Vec<&Message>)| LineSubset {
         size,
-        points: distribution(messages.into_iter(), PART_STEPS),
+        points: distribution(messages.into_iter(), SUBSET_STEPS),
     };
-    classes.into_iter().map(part).collect()
+    classes.into_iter().map(subset).collect()
 }
 
 /// Single messages of the first seed.
