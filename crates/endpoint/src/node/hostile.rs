@@ -151,15 +151,15 @@ impl Scene {
         match what % 14 {
             0 => {
                 let bytes = script.bytes(usize::from(what)).to_vec();
-                self.forge(bytes);
+                self.send_from_unknown(bytes);
             }
             1 => {
                 let bytes = shaped(script);
-                self.forge(bytes);
+                self.send_from_unknown(bytes);
             }
             2 => {
                 if let Some(bytes) = self.intruder.again(script) {
-                    self.forge(bytes);
+                    self.send_from_unknown(bytes);
                 }
             }
             3 => {
@@ -206,7 +206,8 @@ impl Scene {
         }
     }
 
-    fn forge(&mut self, bytes: Vec<u8>) {
+    /// Passes a datagram from an unknown source to the node.
+    fn send_from_unknown(&mut self, bytes: Vec<u8>) {
         self.from_unknown += bytes.len();
         self.hand(UNKNOWN, 0, bytes);
     }

@@ -58,24 +58,24 @@ impl Scene {
                 // The refusal arrives before the node gives up.
                 self.wait(SILENCE);
             }
-            1 => self.forge(to, script.bytes(usize::from(what)).to_vec()),
+            1 => self.send_as_other(to, script.bytes(usize::from(what)).to_vec()),
             2 => {
                 let which = usize::from(script.u8()) % self.captured.len().max(1);
                 if let Some(bytes) = self.captured.get(which) {
-                    self.forge(to, bytes.clone());
+                    self.send_as_other(to, bytes.clone());
                 }
             }
             3 => self.wait(Span::ps(script.number() % SILENCE.as_ps())),
             _ => {
                 let mut bytes = shaped(script);
                 bytes[0] = script.u8() % 4;
-                self.forge(to, bytes);
+                self.send_as_other(to, bytes);
             }
         }
     }
 
     /// Delivers a datagram of a third host with the address of the other node.
-    fn forge(&mut self, to: usize, bytes: Vec<u8>) {
+    fn send_as_other(&mut self, to: usize, bytes: Vec<u8>) {
         self.wires[to].push_back(bytes);
         self.deliver_all();
     }
