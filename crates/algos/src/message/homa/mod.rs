@@ -322,7 +322,8 @@ pub struct Homa {
     host: HostContext,
     /// Known hosts, with the number by which both halves identify them.
     peers: ByHost<Peer>,
-    known: u32,
+    /// Number of known hosts.
+    known_hosts: u32,
     outbox: Outbox,
     inbox: Inbox,
     /// Control packets; they leave before data.
@@ -364,7 +365,7 @@ impl Endpoint for Homa {
             settings,
             host: *host,
             peers: ByHost::default(),
-            known: 0,
+            known_hosts: 0,
             outbox: Outbox::default(),
             control: VecDeque::new(),
             paths: Paths::new(host),
@@ -537,8 +538,8 @@ impl Homa {
     fn peer_number(&mut self, host: u32) -> u32 {
         let Peer(number) = self.peers.entry(host);
         if *number == u32::MAX {
-            *number = self.known;
-            self.known += 1;
+            *number = self.known_hosts;
+            self.known_hosts += 1;
             self.inbox.add_host(host);
             self.outbox.add_host(host);
         }
