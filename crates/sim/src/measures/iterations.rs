@@ -2,6 +2,8 @@
 
 use tidegate_core::{Span, Time};
 
+use crate::bytes::bytes;
+
 /// The ranks of a job that have ended an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IterationTime {
@@ -21,6 +23,10 @@ pub struct IterationTime {
     /// Part of this sum in which a rank computed on at least one of its streams. In the rest, it
     /// only waited for messages.
     pub busy_ps: u128,
+}
+
+bytes! {
+    IterationTime { job, iteration, ranks, begins, ends, span_ps, busy_ps }
 }
 
 /// Times of the iterations of one job in a partition.

@@ -188,7 +188,6 @@ bytes! {
     }
     SwitchRecord { switch, buffer_bytes, samples, drops }
     FaultCounts { lost, corrupted, duplicated, reordered, outages }
-    IterationTime { job, iteration, ranks, begins, ends, span_ps, busy_ps }
 }
 
 impl FaultCounts {
