@@ -30,8 +30,8 @@ fn same(cuts: Cuts) {
         let whole = left(setup.clone(), 1);
         let packets: usize = whole.packets.iter().map(Vec::len).sum();
         assert!(packets > 2_000 && !whole.rows.is_empty(), "{what}: {packets} packets");
-        let rotating = &larger[case % larger.len()..][..1];
-        for partitions in [two].into_iter().chain(if few { larger } else { rotating }) {
+        let one_of_larger = &larger[case % larger.len()..][..1];
+        for partitions in [two].into_iter().chain(if few { larger } else { one_of_larger }) {
             let cut = left(setup.clone(), *partitions);
             whole.assert_is(&cut, &format!("{what}, {partitions} partitions"));
         }

@@ -26,7 +26,7 @@ pub(super) struct Boundary {
     /// Own ports whose links end in another partition, with that partition; ordered by port. A
     /// sentinel packet stays at the head of such a link: the link is never empty, so it has no
     /// events here.
-    crossings: Vec<(u32, u32)>,
+    crossing_ports: Vec<(u32, u32)>,
 }
 
 /// A packet whose transmission has started in one partition and which lands in another.
@@ -43,7 +43,7 @@ pub(super) struct Crossing {
 /// Packets and messages that one partition hands to another at the end of a window.
 #[derive(Default)]
 pub(crate) struct Mailbox {
-    pub(super) packets: Vec<Crossing>,
+    pub(super) crossings: Vec<Crossing>,
     pub(super) hops: Vec<Hop>,
     /// Flows that start in a later window.
     pub(crate) submissions: Vec<Submission>,
@@ -63,7 +63,7 @@ impl Mailbox {
         (self.started.len() as u64).put(to);
         self.started.drain(..).for_each(|submission| submission.put(to));
         let mut hops = self.hops.iter();
-        for crossing in self.packets.drain(..) {
+        for crossing in self.crossings.drain(..) {
             crossing.put(to);
             hops.by_ref().take(crossing.hops as usize).for_each(|hop| hop.put(to));
         }
@@ -80,7 +80,7 @@ impl Mailbox {
             for _ in 0..crossing.hops {
                 self.hops.push(Hop::take(&mut from)?);
             }
-            self.packets.push(crossing);
+            self.crossings.push(crossing);
         }
         Some(())
     }
@@ -88,8 +88,8 @@ impl Mailbox {
 
 impl Boundary {
     /// Boundary ports are given with the partition that they lead to, ordered by port.
-    pub(super) fn new(own_ports: u32, crossings: Vec<(u32, u32)>) -> Boundary {
-        Boundary { own_ports, crossings }
+    pub(super) fn new(own_ports: u32, crossing_ports: Vec<(u32, u32)>) -> Boundary {
+        Boundary { own_ports, crossing_ports }
     }
 
     /// Ports that belong to this partition.
@@ -104,12 +104,12 @@ impl Boundary {
 
     /// Ports whose links end in another partition.
     pub(super) fn crossing_ports(&self) -> impl ExactSizeIterator<Item = u32> {
-        self.crossings.iter().map(|&(port, _)| port)
+        self.crossing_ports.iter().map(|&(port, _)| port)
     }
 
     /// Takes the sentinel packet off a link, if it is a boundary link.
     pub(super) fn take_sentinel<P, N>(&self, links: &mut Links<P, N>, index: u32) -> Option<u32> {
-        self.crossings.binary_search_by_key(&index, |&(port, _)| port).ok()?;
+        self.crossing_ports.binary_search_by_key(&index, |&(port, _)| port).ok()?;
         Some(links.ports[index as usize].land(&links.packets.frames).0)
     }
 
@@ -129,7 +129,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     ) -> Time {
         let Partition { links, switching, boundary, generator, .. } = self;
         let mut first = Time::NEVER;
-        for &(index, to) in &boundary.crossings {
+        for &(index, to) in &boundary.crossing_ports {
             switching.commit_port(links, index);
             let (sentinel, landing) = links.ports[index as usize].land(&links.packets.frames);
             if let Some(landing) = landing {
@@ -148,7 +148,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     pub(crate) fn take_in(&mut self, mail: &mut Mailbox) {
         let Partition { links, switching, generator, flows, .. } = self;
         let mut hops = mail.hops.iter();
-        for crossing in mail.packets.drain(..) {
+        for crossing in mail.crossings.drain(..) {
             let packet = links.packets.alloc();
             let p = links.packets.get(packet);
             (*p.frame, *p.body) = (crossing.frame, crossing.body);
@@ -185,7 +185,7 @@ fn post<P: Probe, N: Naming>(
         let hops = p.hops.as_slice();
         mail.hops.extend_from_slice(hops);
         let hops = hops.len() as u32;
-        mail.packets.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
+        mail.crossings.push(Crossing { port, hops, landing, frame: *p.frame, body: *p.body });
         links.packets.free(packet);
         match next {
             Some(next) => landing = next,

@@ -72,11 +72,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let index_of = |name| port_names.index_of(name);
         let switching = Switching::new(fabric, with_ports, markings, seed, index_of, inputs);
 
-        let crossings = (0..).zip(&own).filter_map(|(port, &name)| {
+        let crossing_ports = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = lookup.partition_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
         });
-        let boundary = Boundary::new(own.len() as u32, crossings.collect());
+        let boundary = Boundary::new(own.len() as u32, crossing_ports.collect());
 
         // Batches longer than one event need independent nodes. Held packets share one queue per
         // partition, and days begin and end for all racks at once.

@@ -66,9 +66,9 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Hands over the packets whose transmission to a host has started by now.
     pub(crate) fn release(&mut self, mail: &RefCell<Mailbox>, out: &mut Vec<Leaving>) {
         self.hand_over(|_| mail.borrow_mut());
-        let Mailbox { packets, hops: records, .. } = &mut *mail.borrow_mut();
+        let Mailbox { crossings, hops: records, .. } = &mut *mail.borrow_mut();
         let mut hops = records.iter();
-        for crossing in packets.drain(..) {
+        for crossing in crossings.drain(..) {
             let port = &self.links.ports[self.links.index_of(crossing.port) as usize];
             let end = crossing.landing.before(port.delay);
             let mut trace = HopTrace::default();
