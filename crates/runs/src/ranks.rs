@@ -18,6 +18,13 @@ pub struct Ranks {
     rank: usize,
 }
 
+/// Requested numbers of threads and partitions of one process; `None`: chosen automatically.
+#[derive(Clone, Copy)]
+pub(crate) struct Parallelism {
+    pub(crate) threads: Option<usize>,
+    pub(crate) partitions: Option<usize>,
+}
+
 /// Description of a process that it sends before a run.
 struct Greeting {
     build: String,
@@ -85,16 +92,12 @@ impl Ranks {
     }
 
     /// Checks that all processes have the same build and scenario, and returns the number of
-    /// partitions per process: `partitions` of rank 0, or as many as are useful for `threads`.
+    /// partitions per process: as rank 0 requests, or as many as are useful for the threads.
     ///
     /// # Errors
     /// When a process has another build or another scenario.
-    pub(crate) fn agree(
-        &self,
-        plan: &Plan,
-        threads: Option<usize>,
-        partitions: Option<usize>,
-    ) -> Result<usize, Error> {
+    pub(crate) fn agree(&self, plan: &Plan, requested: Parallelism) -> Result<usize, Error> {
+        let Parallelism { threads, partitions } = requested;
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
@@ -135,13 +138,13 @@ fn agree(
     let ranks = communicator.count();
     let full = packet_hops_at_full_rate(fabric);
     let worth = || (partitions_worth(fabric, ranks * threads, full) / ranks).max(1);
-    let parts = forced.unwrap_or_else(worth);
+    let partitions = forced.unwrap_or_else(worth);
     for rank in 1..communicator.count() {
         bytes.clear();
-        bytes.extend(parts.to_string().bytes());
+        bytes.extend(partitions.to_string().bytes());
         communicator.send(rank, &mut bytes)?;
     }
-    Ok(parts)
+    Ok(partitions)
 }
 
 fn read_number(bytes: &[u8]) -> Option<usize> {

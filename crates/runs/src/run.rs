@@ -14,7 +14,7 @@ use crate::observe::{
     Summarised, adapt, build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
-use crate::ranks::Ranks;
+use crate::ranks::{Parallelism, Ranks};
 use crate::resolution::resolution;
 use crate::{Destination, Error, Results, interrupt};
 
@@ -74,6 +74,11 @@ impl RunOptions<'_> {
     pub fn threads(&self) -> usize {
         self.threads.or_else(machine::cores).unwrap_or(1).max(1)
     }
+
+    /// The numbers of threads and partitions on which several processes agree.
+    fn parallelism(&self) -> Parallelism {
+        Parallelism { threads: self.threads, partitions: self.partitions }
+    }
 }
 
 /// Runs a plan and writes its results, if a folder is set.
@@ -121,8 +126,8 @@ pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
     crate::guarded(|| {
         let Some(ranks) = options.ranks else { return Ok(()) };
         let is_interrupted = || options.is_interrupted();
-        let parts = ranks.agree(plan, options.threads, options.partitions)?;
-        let mut engine = build_among(plan, (ranks, parts), &is_interrupted)?;
+        let partitions = ranks.agree(plan, options.parallelism())?;
+        let mut engine = build_among(plan, (ranks, partitions), &is_interrupted)?;
         engine.serve().map_err(interrupt::lost(&is_interrupted))
     })
 }
@@ -159,7 +164,7 @@ fn run_in_chunks(
     };
     let is_interrupted = || options.is_interrupted();
     let ranks = match options.ranks {
-        Some(ranks) => Some((ranks, ranks.agree(plan, options.threads, options.partitions)?)),
+        Some(ranks) => Some((ranks, ranks.agree(plan, options.parallelism())?)),
         None => None,
     };
     let control = Control {
