@@ -108,7 +108,8 @@ pub struct Counts {
     pub received: u64,
     /// Sent.
     pub sent: u64,
-    /// Dropped: from an unknown source, or for a host of the same place; also link-local frames.
+    /// Dropped: datagrams from sources that are not in the file, datagrams and frames for a host of
+    /// the same place, and link-local frames.
     pub filtered: u64,
     /// Dropped: frames that still need segmentation or a checksum by hardware.
     pub unfinished: u64,
