@@ -81,8 +81,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         // Batches longer than one event need independent nodes. Held packets share one queue per
         // partition, and days begin and end for all racks at once.
         let held_back = setup.faults.reordering > 0.0 || setup.stack_time.most() > Span::ZERO;
-        let entangled = held_back || fabric.circuits.is_some() || switching.entangles_nodes(&ports);
-        let apart = !P::EXPLICIT_DEQUEUES && !entangled;
+        let coupled = held_back || fabric.circuits.is_some() || switching.couples_nodes(&ports);
+        let apart = !P::EXPLICIT_DEQUEUES && !coupled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
         let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
         let mut packets = Packets::new(ground.keeps_records);

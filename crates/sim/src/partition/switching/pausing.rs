@@ -31,7 +31,7 @@ impl Switching {
     /// Returns whether nodes affect each other without the delay of a link. Under PFC the far end
     /// of a link without delay commits departures at their time, possibly before arrivals at equal
     /// times.
-    pub(in crate::partition) fn entangles_nodes(&self, ports: &[Port]) -> bool {
+    pub(in crate::partition) fn couples_nodes(&self, ports: &[Port]) -> bool {
         self.uses_pfc() && ports.iter().any(|port| port.delay == Span::ZERO)
     }
 
