@@ -1,14 +1,19 @@
 //! The modules of a folder must not use each other in a cycle.
 //!
 //! The test reads paths that begin with `crate::` or `super::` and lead to a module of the folder,
-//! also through a name that the folder's own module imports from it. It does not follow macros, or
-//! names that `super::*` imports.
+//! also through a name that the folder's own module imports from it. It does not follow
+//!
+//! * names that a module further up re-exports,
+//! * names that globs import or re-export, also by `super::*`,
+//! * names that the folder's own module imports by way of another name of its own,
+//! * paths whose prefix is split by a brace, such as `crate::{a::b}` for the folder `a`,
+//! * macros.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use crate::sources::{code, crates};
+use crate::sources::{crates, unquoted};
 
 /// For each module, the modules of its folder that it uses.
 type Uses = BTreeMap<String, BTreeSet<String>>;
@@ -25,7 +30,7 @@ fn read(path: &Path, prefix: &str, supers: usize, found: &mut BTreeSet<String>) 
             read(&entry.path(), prefix, supers + usize::from(!is_own), found);
         }
     } else if name != "tests.rs" && path.extension().is_some_and(|ending| ending == "rs") {
-        let code = code(&fs::read_to_string(path).unwrap());
+        let code = unquoted(&fs::read_to_string(path).unwrap());
         found.extend(used(&code, prefix));
         found.extend(used(&code, &"super::".repeat(supers)));
     }
@@ -77,33 +82,54 @@ fn branches(text: &str) -> Vec<&str> {
     text.split(is_comma).map(str::trim).filter(|branch| !branch.is_empty()).collect()
 }
 
-/// Adds the names that the tree of a `use` declaration imports, each with the first name of its
-/// path.
-fn add_imports(tree: &str, first: Option<&str>, found: &mut BTreeMap<String, String>) {
+/// Imported names, each with the modules that it leads to.
+type Imports = BTreeMap<String, BTreeSet<String>>;
+
+/// The first name of a path that leads into the folder at `prefix`. The path is without names for
+/// the folder or starts with `self`, or it starts with `prefix`.
+fn first<'a>(path: &'a str, prefix: &str) -> &'a str {
+    let inside = match path.strip_prefix("self::") {
+        Some(inside) => inside,
+        None if path.starts_with("crate::") => path.strip_prefix(prefix).unwrap_or_default(),
+        None => path,
+    };
+    word(inside)
+}
+
+/// Adds the names that the tree of a `use` declaration imports; `before` is the path before it.
+fn add_imports(tree: &str, before: &str, prefix: &str, found: &mut Imports) {
     let tree = tree.trim();
     if let Some(group) = tree.strip_prefix('{') {
-        for branch in branches(group.trim_end().trim_end_matches('}')) {
-            add_imports(branch, first, found);
+        for branch in branches(group.trim_end().strip_suffix('}').unwrap_or(group)) {
+            add_imports(branch, before, prefix, found);
         }
     } else if let Some((name, rest)) = tree.split_once("::") {
-        let is_prefix = first.is_none() && ["self", "crate"].contains(&name);
-        add_imports(rest, if is_prefix { None } else { first.or(Some(name)) }, found);
-    } else if let Some(first) = first {
-        let name = tree.rsplit(' ').next().unwrap_or_default();
-        found.insert(name.to_owned(), first.to_owned());
+        add_imports(rest, &format!("{before}{name}::"), prefix, found);
+    } else {
+        let (end, renamed) = match tree.split_once(" as ") {
+            Some((end, name)) => (end.trim(), Some(name.trim())),
+            None => (tree, None),
+        };
+        let path = match end {
+            "self" => before.trim_end_matches(':').to_owned(),
+            end => format!("{before}{end}"),
+        };
+        let name = renamed.or(path.rsplit("::").next()).unwrap_or_default();
+        let leads_to = first(&path, prefix).to_owned();
+        found.entry(name.to_owned()).or_default().insert(leads_to);
     }
 }
 
-/// Names that a module imports, each with the first name of its path.
-fn imports(code: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
+/// Names that the module of the folder at `prefix` imports.
+fn imports(code: &str, prefix: &str) -> Imports {
+    let mut found = Imports::new();
     for statement in code.split(';') {
-        let tree = statement.rsplit_once("use ").filter(|(before, _)| {
-            let line = before.rsplit('\n').next().unwrap_or_default().trim();
-            line.is_empty() || line.starts_with("pub")
-        });
-        if let Some((_, tree)) = tree {
-            add_imports(tree, None, &mut found);
+        let begins = |&(at, _): &(usize, &str)| {
+            let line = statement[..at].rsplit('\n').next().unwrap_or_default().trim_start();
+            line.is_empty() || line.starts_with("pub") && line.ends_with([' ', ')'])
+        };
+        if let Some((at, start)) = statement.match_indices("use ").find(begins) {
+            add_imports(&statement[at + start.len()..], "", prefix, &mut found);
         }
     }
     found
@@ -113,12 +139,12 @@ fn imports(code: &str) -> BTreeMap<String, String> {
 fn own_module(folder: &Path) -> String {
     let inside = ["lib.rs", "main.rs", "mod.rs"].map(|name| folder.join(name));
     let own = inside.into_iter().chain([folder.with_extension("rs")]).find(|path| path.is_file());
-    own.map(|path| code(&fs::read_to_string(path).unwrap())).unwrap_or_default()
+    own.map(|path| unquoted(&fs::read_to_string(path).unwrap())).unwrap_or_default()
 }
 
 /// For each module of a folder, the others that it uses. `prefix` is the path of the folder.
 fn uses(folder: &Path, prefix: &str) -> Uses {
-    let imported = imports(&own_module(folder));
+    let imported = imports(&own_module(folder), prefix);
     let mut uses = Uses::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -130,7 +156,8 @@ fn uses(folder: &Path, prefix: &str) -> Uses {
     }
     let known: BTreeSet<String> = uses.keys().cloned().collect();
     for (name, others) in &mut uses {
-        let through: Vec<_> = others.iter().filter_map(|other| imported.get(other)).collect();
+        let through: Vec<_> =
+            others.iter().filter_map(|other| imported.get(other)).flatten().collect();
         others.extend(through.into_iter().cloned().collect::<Vec<_>>());
         others.retain(|other| other != name && known.contains(other));
     }
@@ -190,23 +217,42 @@ fn modules_do_not_use_each_other_in_cycles() {
 }
 
 #[test]
+fn imports_lead_to_modules_of_the_folder() {
+    let of = |text: &str, prefix: &str| -> Vec<(String, String)> {
+        let found = imports(&unquoted(text), prefix).into_iter();
+        found.flat_map(|(name, to)| to.into_iter().map(move |to| (name.clone(), to))).collect()
+    };
+    let pairs = |all: &[(&str, &str)]| -> Vec<(String, String)> {
+        all.iter().map(|&(name, to)| (name.to_owned(), to.to_owned())).collect()
+    };
+    let text = "pub use a::{B, c::{self, D as E},\n f::*};\nuse self::g::H;\nuse std::io;\nlet i;";
+    let expected = [("*", "a"), ("B", "a"), ("E", "a"), ("H", "g"), ("c", "a"), ("io", "std")];
+    assert_eq!(of(text, "crate::"), pairs(&expected));
+    // The folder's own path, and a module of the same name elsewhere.
+    let text = "use crate::a::b::X;\npub(crate) use crate::a::{c::Y, Z};\nuse crate::b::W;\n";
+    let expected = [("W", ""), ("X", "b"), ("Y", "c"), ("Z", "Z")];
+    assert_eq!(of(text, "crate::a::"), pairs(&expected));
+    let expected = [("W", "b"), ("X", "a"), ("Y", "a"), ("Z", "a")];
+    assert_eq!(of(text, "crate::"), pairs(&expected));
+    // A name that ends with "use", two names under `cfg`, and a module under another name.
+    let text = "use a::{\n x_use as y};\n#[cfg(b)]\nuse b::I;\n#[cfg(not(b))]\nuse c::I;\nlet d;
+        use self::e as f;";
+    let expected = [("I", "b"), ("I", "c"), ("f", "e"), ("y", "a")];
+    assert_eq!(of(text, "crate::"), pairs(&expected));
+}
+
+#[test]
 fn cycles_are_found_in_all_forms_of_use() {
     let text =
         "use crate::a;\nuse crate::{b::{c, d}, e as f,\n g};\n// crate::h\nlet i = crate::j::k();
         \n#[cfg(test)]\nuse crate::l;\n#[cfg(test)]\npub(crate) mod tests {\n use crate::m;\n}\n";
-    let names: Vec<String> = used(&code(text), "crate::").into_iter().collect();
+    let names: Vec<String> = used(&unquoted(text), "crate::").into_iter().collect();
     assert_eq!(names, ["a", "b", "e", "g", "j", "l"]);
     let text = "use super::a;\nuse super::super::{b, c::d};\nuse crate::e::{f, g};\n";
     let of = |prefix| used(text, prefix).into_iter().collect::<Vec<_>>();
     assert_eq!(of("super::"), ["a", "super"]);
     assert_eq!(of("super::super::"), ["b", "c"]);
     assert_eq!(of("crate::e::"), ["f", "g"]);
-    let text = "pub use a::{B, c::{self, D as E},\n f::*};\nuse self::g::H;\nuse std::io;\nlet i;";
-    let found = imports(text);
-    assert_eq!(found.len(), 6, "{found:?}");
-    for (name, module) in [("B", "a"), ("self", "a"), ("E", "a"), ("H", "g"), ("io", "std")] {
-        assert_eq!(found[name], module);
-    }
     let uses = |pairs: &[(&str, &str)]| {
         let mut uses = Uses::new();
         for (from, to) in pairs {
