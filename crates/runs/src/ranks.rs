@@ -25,8 +25,8 @@ pub(crate) struct Parallelism {
     pub(crate) partitions: Option<usize>,
 }
 
-/// Description of a process that it sends before a run.
-struct Greeting {
+/// Build, scenario and threads of a process. It sends them to rank 0 before a run.
+struct ProcessDescription {
     build: String,
     scenario: String,
     threads: usize,
@@ -99,7 +99,7 @@ impl Ranks {
     pub(crate) fn agree(&self, plan: &Plan, requested: Parallelism) -> Result<usize, Error> {
         let Parallelism { threads, partitions } = requested;
         let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
-        let own = Greeting {
+        let own = ProcessDescription {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
             scenario: tidegate_scenario::content_hash(plan),
             threads: threads.unwrap_or_else(cores).max(1),
@@ -112,15 +112,15 @@ impl Ranks {
 /// Environment variables in which launchers pass the number of processes.
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
-/// Compares all greetings at rank 0, which then sends the number of partitions per process:
-/// `forced`, or as many as are useful.
+/// Compares the descriptions of all processes at rank 0, which then sends the number of partitions
+/// per process: `forced`, or as many as are useful.
 fn agree(
     communicator: &mut dyn Communicator,
-    own: &Greeting,
+    own: &ProcessDescription,
     fabric: &Fabric,
     forced: Option<usize>,
 ) -> Result<usize, RankFailure> {
-    let unread = |rank| RankFailure { rank, why: "its greeting cannot be read".to_owned() };
+    let unread = |rank| RankFailure { rank, why: "its description cannot be read".to_owned() };
     let mut bytes = Vec::new();
     if communicator.rank() > 0 {
         own.write(&mut bytes);
@@ -131,7 +131,7 @@ fn agree(
     let mut threads = own.threads;
     for rank in 1..communicator.count() {
         communicator.receive(rank, &mut bytes)?;
-        let other = Greeting::read(&bytes).ok_or(unread(rank))?;
+        let other = ProcessDescription::read(&bytes).ok_or(unread(rank))?;
         own.check(&other).map_err(|why| RankFailure { rank, why })?;
         threads = threads.min(other.threads);
     }
@@ -152,21 +152,21 @@ fn read_number(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Plain text, so that builds of different versions can detect that they differ.
-impl Greeting {
+impl ProcessDescription {
     fn write(&self, to: &mut Vec<u8>) {
-        let Greeting { build, scenario, threads } = self;
+        let ProcessDescription { build, scenario, threads } = self;
         to.extend(format!("tidegate\n{build}\n{scenario}\n{threads}").bytes());
     }
 
-    fn read(bytes: &[u8]) -> Option<Greeting> {
+    fn read(bytes: &[u8]) -> Option<ProcessDescription> {
         let mut lines = std::str::from_utf8(bytes).ok()?.lines();
         lines.next().filter(|first| *first == "tidegate")?;
         let (build, scenario) = (lines.next()?.to_owned(), lines.next()?.to_owned());
-        Some(Greeting { build, scenario, threads: lines.next()?.parse().ok()? })
+        Some(ProcessDescription { build, scenario, threads: lines.next()?.parse().ok()? })
     }
 
     /// Describes how another process differs from this one.
-    fn check(&self, other: &Greeting) -> Result<(), String> {
+    fn check(&self, other: &ProcessDescription) -> Result<(), String> {
         if self.build != other.build {
             return Err(format!(
                 "its build is {}, but rank 0 has {}: install one build on all machines",
