@@ -190,10 +190,10 @@ const TEXTS: &str = r##"() => {
   dispatchEvent(new Event("beforeprint"));
   const textsOf = (path) => [...document.querySelectorAll(`figure.plot ${path}`)]
     .map((text) => [...text.childNodes].map((part) => part.textContent));
-  const turned = [...document.querySelectorAll("figure.plot .xtick text")]
+  const rotated = [...document.querySelectorAll("figure.plot .xtick text")]
     .filter((text) => /rotate\(-(35|90)/.test(text.getAttribute("transform")));
   return {
-    legend: textsOf(".legendtext").flat(), names: textsOf(".xtick text"), turned: turned.length,
+    legend: textsOf(".legendtext").flat(), names: textsOf(".xtick text"), rotated: rotated.length,
   };
 }"##;
 
@@ -307,7 +307,7 @@ fn plots_show_lines_without_values_and_name_marks() {
     let breaks = [["above: control-", "and-unscheduled"], ["above: control-and-", "unscheduled"]];
     let shown = breaks.map(|lines| json!([lines, ["b, 5 µs"]]));
     assert!(shown.contains(&texts["names"]), "{}", texts["names"]);
-    assert_eq!(texts["turned"], 0, "two names fit");
+    assert_eq!(texts["rotated"], 0, "two names fit");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
     let saved = browser.ask(SAVE, "CSV");
     let expected = "line,,T (µs)\nTide,above: control-and-unscheduled,1\nTide,\"b, 5 µs\",2\n\

@@ -136,24 +136,24 @@ impl<'a> Matrix<'a> {
     }
 
     /// Whether the rows are on the x axis.
-    fn is_turned(&self) -> bool {
+    fn is_transposed(&self) -> bool {
         self.rows.len() > self.columns.len()
     }
 
     /// Names of the lines.
     fn series(&self) -> &[String] {
-        if self.is_turned() { &self.columns } else { &self.rows }
+        if self.is_transposed() { &self.columns } else { &self.rows }
     }
 
     /// Names on the x axis.
     fn across(&self) -> &[String] {
-        if self.is_turned() { &self.rows } else { &self.columns }
+        if self.is_transposed() { &self.rows } else { &self.columns }
     }
 
     /// Line and place on the x axis of a cell.
     fn place(&self, cell: usize) -> (usize, usize) {
         let (row, column) = (cell / self.columns.len(), cell % self.columns.len());
-        if self.is_turned() { (column, row) } else { (row, column) }
+        if self.is_transposed() { (column, row) } else { (row, column) }
     }
 
     /// The numbers with which all names on the x axis begin, and their unit.
@@ -235,7 +235,7 @@ impl<'a> Matrix<'a> {
             match self.numbers() {
                 Some((_, unit)) => plot.x.label = self.label_of_numbers(unit),
                 // Rows have no title, unless the plot is a matrix.
-                None if self.table.is_some() && !self.is_turned() => {
+                None if self.table.is_some() && !self.is_transposed() => {
                     plot.x.label.clone_from(&self.x);
                 }
                 None => {}

@@ -108,10 +108,10 @@ const showFlow = (number, id) => {
     const lines = [{ name: "window", points: flow.window, color: run.color }];
     plots.push(figureOf(id, "Window", "window (KB)", lines));
   }
-  const met = way.length && run.carried.times.length ? queuesOf(run, flow, way) : [];
-  if (met.length) {
+  const queues = way.length && run.carried.times.length ? queuesOf(run, flow, way) : [];
+  if (queues.length) {
     const title = "Queues on its path during its lifetime";
-    plots.push(figureOf(id, title, "queue (KB)", met.map((line, i) => ({
+    plots.push(figureOf(id, title, "queue (KB)", queues.map((line, i) => ({
       name: nameOf(fabric, fabric.links[line.link]), points: line.points, color: QUEUE_COLORS[i],
     }))));
   }
