@@ -26,7 +26,7 @@ pub fn templates() -> impl Iterator<Item = &'static str> {
 /// Returns a sentence that describes a template; empty if no template has that name.
 pub fn template_summary(name: &str) -> String {
     let preset = presets::FABRICS.iter().find(|(known, _)| *known == name);
-    let says = match (preset, variant(fabric::KINDS, name)) {
+    let description = match (preset, variant(fabric::KINDS, name)) {
         (Some((_, text)), _) => {
             let lines = text.lines().map_while(|line| line.strip_prefix('#'));
             lines.collect::<Vec<_>>().concat()
@@ -34,7 +34,7 @@ pub fn template_summary(name: &str) -> String {
         (None, Some(kind)) => kind.doc.to_owned(),
         (None, None) => String::new(),
     };
-    let sentence = says.split_once(". ").map_or(&*says, |(first, _)| first);
+    let sentence = description.split_once(". ").map_or(&*description, |(first, _)| first);
     format!("{}.", sentence.trim().trim_end_matches('.'))
 }
 
