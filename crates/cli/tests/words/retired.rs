@@ -24,6 +24,8 @@ pub(super) enum Scope {
 pub(super) struct Retired {
     /// In lower case, singular. Plurals are found, too.
     pub(super) word: &'static str,
+    /// Its other inflections, which are retired, too. Plurals of these are not found.
+    inflections: &'static [&'static str],
     scope: Scope,
     /// What to write.
     instead: &'static str,
@@ -34,10 +36,14 @@ pub(super) struct Retired {
 }
 
 const fn retired(word: &'static str, scope: Scope, instead: &'static str) -> Retired {
-    Retired { word, scope, instead, within: "./", except: &[] }
+    Retired { word, inflections: &[], scope, instead, within: "./", except: &[] }
 }
 
 impl Retired {
+    const fn inflected(self, inflections: &'static [&'static str]) -> Retired {
+        Retired { inflections, ..self }
+    }
+
     const fn within(self, within: &'static str) -> Retired {
         Retired { within, ..self }
     }
@@ -48,39 +54,61 @@ impl Retired {
 }
 
 pub(super) const RETIRED: &[Retired] = &[
-    retired("habit", Everywhere, "connection defaults"),
+    retired("habit", Everywhere, "connection defaults").inflected(&["habitual"]),
     retired("equipment", Everywhere, "fabric requirements"),
-    retired("wish", Everywhere, "fabric requirements"),
+    retired("wish", Everywhere, "fabric requirements").inflected(&["wished", "wishing"]),
     retired("deed", Everywhere, "action"),
     retired("ears", Everywhere, "observers"),
     retired("heard", Everywhere, "observed"),
     retired("told", Everywhere, "reported, observer table"),
     retired("hazard", Everywhere, "link impairment"),
     retired("hazardous", Everywhere, "with link impairments"),
-    retired("fate", Everywhere, "link impairment, outcome"),
-    retired("greet", Everywhere, "request a session"),
+    retired("fate", Everywhere, "link impairment, outcome").inflected(&["fated"]),
+    retired("greet", Everywhere, "request a session").inflected(&[
+        "greeted",
+        "greeting",
+        "greetings",
+    ]),
     retired("card", Names, "protocol information"),
     retired("parcel", Names, "packet"),
     // The former name of a key, which results can still have.
-    retired("said", Names, "the name of what was printed or reported").except(&["src/plot.rs"]),
-    retired("hear", Names, "observe"),
+    retired("said", Names, "the name of what was printed or reported")
+        .inflected(&["say", "says", "saying"])
+        .except(&["src/plot.rs"]),
+    retired("hear", Names, "observe").inflected(&["hearing"]),
     // The search asks and tells Optuna, whose interface has these names.
-    retired("tell", Names, "report").except(&["/_tune/search.py", "/tests/test_tune_search.py"]),
-    // Candidates of a search meet constraints.
-    retired("meet", Names, "barrier, satisfy").except(&["/_tune/", "/tests/test_tune"]),
-    retired("turn", Names, "node batch, scheduling round, position"),
+    retired("tell", Names, "report")
+        .inflected(&["telling"])
+        .except(&["/_tune/search.py", "/tests/test_tune_search.py"]),
+    // Candidates of a search meet constraints, and machines meet requirements.
+    retired("meet", Names, "barrier, satisfy").inflected(&["met", "unmet", "meeting"]).except(&[
+        "/_tune/",
+        "/tests/test_tune",
+        "/preflight.rs",
+        "/kernel.rs",
+        "kernel/tests/loading.rs",
+        "/p4_lab.py",
+    ]),
+    // The pictures of all figures have the digest of `plots.js`, which turns plots.
+    retired("turn", Names, "node batch, scheduling round, position")
+        .inflected(&["turned", "turning"])
+        .except(&["/plots.js"]),
     // Stretch acknowledgements: RFC 2525.
-    retired("stretch", Names, "run interval").except(&["stretch_ack"]),
+    retired("stretch", Names, "run interval")
+        .inflected(&["stretched", "stretching"])
+        .except(&["stretch_ack"]),
     // QuickAdapt of NSCC has a gate in the specification of Ultra Ethernet.
-    retired("gate", Names, "sentinel packet").except(&["quick_adapt_gate", "cc/nscc.rs"]),
-    retired("border", Names, "partition boundary, backend"),
+    retired("gate", Names, "sentinel packet")
+        .inflected(&["gated", "gating"])
+        .except(&["quick_adapt_gate", "cc/nscc.rs"]),
+    retired("border", Names, "partition boundary, backend").inflected(&["bordered", "bordering"]),
     retired("stranger", Names, "unknown source, attacker"),
     // The settling time of control theory is a word of its own.
     retired("settle", Names, "resolve, converge"),
     retired("settled", Names, "resolved, steady"),
     retired("testbed", Names, "harness").within("./crates/algos/"),
     // The profile of a workload: its distributions of sizes, gaps and loads.
-    retired("profile", Types, "operating point").except(&["/workload"]),
+    retired("profile", Types, "operating point").inflected(&["profiled"]).except(&["/workload"]),
     retired("facts", Types, "fabric properties"),
     retired("part", Types, "partition"),
     retired("begun", Types, "action"),
@@ -88,7 +116,9 @@ pub(super) const RETIRED: &[Retired] = &[
     retired("exchanged", Types, "boundary exchange"),
     // Requests and replies are exchanges, too, in the code of closed loops.
     retired("exchange", Files, "interop, boundary exchange").except(&["boundary_exchange"]),
-    retired("exchange", Names, "interop, boundary exchange").within("./crates/scenario/"),
+    retired("exchange", Names, "interop, boundary exchange")
+        .inflected(&["exchanged", "exchanging"])
+        .within("./crates/scenario/"),
 ];
 
 impl Retired {
@@ -104,12 +134,18 @@ impl Retired {
         may && segments(name).any(|segment| self.is_word(segment))
     }
 
-    /// Whether `text` is the word, or its plural.
+    /// Whether `text` is the word, its plural, or an inflection.
     fn is_word(&self, text: &str) -> bool {
         let rest = text.get(self.word.len()..).filter(|_| {
             text.get(..self.word.len()).is_some_and(|of| of.eq_ignore_ascii_case(self.word))
         });
         rest.is_some_and(|rest| ["", "s", "es"].iter().any(|end| rest.eq_ignore_ascii_case(end)))
+            || self.inflections.iter().any(|other| text.eq_ignore_ascii_case(other))
+    }
+
+    /// Whether the letters of the word or of an inflection are in `text`, which is in lower case.
+    fn may_be_in(&self, text: &str) -> bool {
+        text.contains(self.word) || self.inflections.iter().any(|other| text.contains(other))
     }
 
     /// The exception that allows it, by number; `None` if it is not allowed.
@@ -142,7 +178,7 @@ pub(super) type Used = BTreeSet<(usize, usize)>;
 /// The words of [`RETIRED`] that a file may have, by number: their letters are in its text.
 pub(super) fn candidates(path: &str, text: &str) -> Vec<usize> {
     let lower = text.to_ascii_lowercase();
-    let is_in = |of: &Retired| path.starts_with(of.within) && lower.contains(of.word);
+    let is_in = |of: &Retired| path.starts_with(of.within) && of.may_be_in(&lower);
     (0..RETIRED.len()).filter(|&number| is_in(&RETIRED[number])).collect()
 }
 
@@ -155,7 +191,7 @@ pub(super) fn retired_in(
 ) -> Option<String> {
     let (Code(text) | Prose(text)) = piece;
     let lower = text.to_ascii_lowercase();
-    for &number in candidates.iter().filter(|&&number| lower.contains(RETIRED[number].word)) {
+    for &number in candidates.iter().filter(|&&number| RETIRED[number].may_be_in(&lower)) {
         let retired = &RETIRED[number];
         let is_found = |name: &&str| match piece {
             Code(_) => retired.is_in(name, false),
