@@ -174,12 +174,12 @@ fn sweep_resumes_after_interrupt() {
     let before = kept(&place);
     let text = sweep(&place, &with_out).ok();
     assert!(text.contains(&format!("12 runs, {before} of them cached")), "{text}");
-    let anew = place.arg("anew");
-    place.call("sweep", &[&twelve[..], &["--no-cache", "--out", &anew]].concat()).ok();
+    let whole = place.arg("whole");
+    place.call("sweep", &[&twelve[..], &["--no-cache", "--out", &whole]].concat()).ok();
     for file in ["sweep.csv", "sweep.json", "sweep.parquet"] {
-        let [out, anew] =
-            ["out", "anew"].map(|folder| fs::read(place.path(folder).join(file)).unwrap());
-        assert!(out == anew, "{file} differs from that of an uninterrupted sweep");
+        let [out, whole] =
+            ["out", "whole"].map(|folder| fs::read(place.path(folder).join(file)).unwrap());
+        assert!(out == whole, "{file} differs from that of an uninterrupted sweep");
     }
     // Another sweep reuses the runs of shared points.
     let more = ["--vary", "traffic.short.load=0.3,0.35", "--seeds", "4", "--set", "duration=8ms"];

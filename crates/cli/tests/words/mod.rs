@@ -32,6 +32,8 @@ const PHRASES: &[&str] = &[
     "unless said otherwise",
     "for want of",
     "comes to stand",
+    "anew",
+    "real packets",
 ];
 
 /// Words that begin a noun clause at the start of a sentence.
@@ -48,6 +50,7 @@ const ENDINGS: &[(&str, &[&str])] = &[
     ("c", &["//", "/*", "*"]),
     ("h", &["//", "/*", "*"]),
     ("js", &["//"]),
+    ("lua", &["--"]),
     ("p4", &["//"]),
     ("py", &["#", "\"\"\""]),
     ("sh", &["#"]),

@@ -36,7 +36,7 @@ impl<'a> Line<'a> {
         let line = self.text.trim_start();
         let is_edge = |c: char| ['/', '!', ' ', '*', '-', '>', '#'].contains(&c);
         if self.marks.is_empty() {
-            return written(line.trim_start_matches(['*', '-', '>', ' ']));
+            return written(line.trim_start_matches(['#', '*', '-', '>', ' ']));
         }
         if !self.is_continued
             && let Some(comment) = self.marks.iter().find_map(|mark| line.strip_prefix(mark))
