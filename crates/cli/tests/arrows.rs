@@ -111,7 +111,7 @@ fn packet_words_only_in_header_files() {
 
 /// Code that only tests and fuzz targets call, by file.
 const TESTING: &[(&str, &[&str])] = &[
-    ("endpoint/src/lib.rs", &["datagram", "script", "torment"]),
+    ("endpoint/src/lib.rs", &["datagram", "pair", "script", "torment"]),
     ("endpoint/src/node/mod.rs", &["hostile", "versions"]),
     ("kernel/src/lib.rs", &["testing"]),
     ("switch/src/lib.rs", &["any_frame", "any_traffic"]),

@@ -1,9 +1,9 @@
 //! Runs the transports over real networks.
 //!
 //! [`Endpoint`] drives the transport of one host: it owns packet memory and queues replies before
-//! data. It uses neither sockets nor clocks; its caller passes packets and times. [`pair`](fn@pair)
-//! is the simplest caller: two endpoints on a link in memory, with a fake clock and without the
-//! simulator. [`Node`](node::Node) adds peers and message bytes to an endpoint, and reads and
+//! data. It uses neither sockets nor clocks; its caller passes packets and times. The tests have
+//! the simplest caller, `pair`: two endpoints on a link in memory, with a fake clock and without
+//! the simulator. [`Node`](node::Node) adds peers and message bytes to an endpoint, and reads and
 //! writes datagrams. [`Driver`](driver::Driver) runs a node on a socket, and [`Host`](host::Host)
 //! runs a driver in a thread. Applications use `Host`.
 
@@ -16,6 +16,7 @@ mod endpoint;
 pub mod host;
 pub mod message;
 pub mod node;
+#[cfg(feature = "testing")]
 mod pair;
 #[cfg(feature = "testing")]
 mod script;
@@ -30,6 +31,7 @@ pub use datagram::{datagram, header};
 pub use endpoint::{Endpoint, Packet};
 #[cfg(feature = "testing")]
 pub use node::{hostile, versions};
+#[cfg(feature = "testing")]
 pub use pair::{Departure, Link, Submission, pair};
 #[cfg(feature = "testing")]
 pub use torment::torment;
