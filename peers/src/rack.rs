@@ -7,7 +7,8 @@ use std::thread;
 use anyhow::{Result, anyhow, ensure};
 use nix::sched::{CloneFlags, setns};
 use tidegate_core::fabric::{
-    Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Stamping, Switch, TrimVictim, Trimming,
+    Buffer, Ecn, Fabric, Link, MarkAt, Node, Routing, Stamping, Switch, TelemetryResolution,
+    TrimVictim, Trimming,
 };
 use tidegate_core::{Rate, Span};
 use tidegate_switch::{Config, Places};
@@ -143,6 +144,7 @@ pub(crate) fn switch(hosts: u8, marks: bool, trims: bool, seed: u64) -> Config {
         name: "tor".to_owned(),
         latency: Span::ZERO,
         telemetry: Stamping::All,
+        telemetry_resolution: TelemetryResolution::EXACT,
         buffer: Buffer::Shared { bytes: BUFFER_BYTES, alpha: 1.0 },
         ecn: marks.then_some(ecn),
         priorities: PRIORITIES,
