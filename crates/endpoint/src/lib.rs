@@ -1,11 +1,11 @@
 //! Runs the transports over real networks.
 //!
 //! [`Endpoint`] drives the transport of one host: it owns packet memory and queues replies before
-//! data. It uses neither sockets nor clocks; its caller passes packets and times. The tests have
-//! the simplest caller, `pair`: two endpoints on a link in memory, with a fake clock and without
-//! the simulator. [`Node`](node::Node) adds peers and message bytes to an endpoint, and reads and
-//! writes datagrams. [`Driver`](driver::Driver) runs a node on a socket, and [`Host`](host::Host)
-//! runs a driver in a thread. Applications use `Host`.
+//! data. It uses neither sockets nor clocks; its caller passes packets and times. The simplest
+//! caller is `pair`, behind the feature `testing`: two endpoints on a link in memory, with a fake
+//! clock and without the simulator. [`Node`](node::Node) adds peers and message bytes to an
+//! endpoint, and reads and writes datagrams. [`Driver`](driver::Driver) runs a node on a socket,
+//! and [`Host`](host::Host) runs a driver in a thread. Applications use `Host`.
 
 #[cfg(feature = "testing")]
 mod datagram;
