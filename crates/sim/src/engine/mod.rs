@@ -54,24 +54,24 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn in_partitions(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
-        let ground = RunContext::of(setup)?;
-        let (fabric, least) = (&ground.setup.fabric, ground.setup.least_bytes());
+        let context = RunContext::of(setup)?;
+        let (fabric, least) = (&context.setup.fabric, context.setup.least_bytes());
         let partitioning = match probes.len() {
             2.. if !P::EXPLICIT_DEQUEUES => Partitioning::new(fabric, least, probes.len()),
             _ => Partitioning::whole(fabric),
         };
         Ok(Engine(match partitioning.partitions {
-            1 => Form::Whole(Run::new(ground, partitioning, probes, None)),
-            _ => Form::Partitioned(Run::new(ground, partitioning, probes, None)),
+            1 => Form::Whole(Run::new(context, partitioning, probes, None)),
+            _ => Form::Partitioned(Run::new(context, partitioning, probes, None)),
         }))
     }
 
     /// As [`new`](Self::new), without the code for several partitions.
     #[cfg(not(test))]
     pub(crate) fn whole(setup: Setup, probe: P) -> Result<Run<P, Same>, String> {
-        let ground = RunContext::of(setup)?;
-        let partitioning = Partitioning::whole(&ground.setup.fabric);
-        Ok(Run::new(ground, partitioning, vec![probe], None))
+        let context = RunContext::of(setup)?;
+        let partitioning = Partitioning::whole(&context.setup.fabric);
+        Ok(Run::new(context, partitioning, vec![probe], None))
     }
 
     /// As [`in_partitions`](Self::in_partitions), in several processes with at most one partition
@@ -88,9 +88,9 @@ impl<P: Probe> Engine<P> {
         communicator: Box<dyn Communicator>,
     ) -> Result<Engine<P>, String> {
         debug_assert!(!P::EXPLICIT_DEQUEUES, "explicit dequeues need a single partition");
-        let ground = RunContext::of(setup)?;
-        let (fabric, ranks) = (&ground.setup.fabric, communicator.count());
-        let least = ground.setup.least_bytes();
+        let context = RunContext::of(setup)?;
+        let (fabric, ranks) = (&context.setup.fabric, communicator.count());
+        let least = context.setup.least_bytes();
         let most = Partitioning::new(fabric, least, ranks * probes.len()).partitions;
         if most < ranks {
             return Err(format!(
@@ -100,7 +100,7 @@ impl<P: Probe> Engine<P> {
         }
         probes.truncate(most / ranks);
         let partitioning = Partitioning::new(fabric, least, ranks * probes.len());
-        Ok(Engine(Form::Partitioned(Run::new(ground, partitioning, probes, Some(communicator)))))
+        Ok(Engine(Form::Partitioned(Run::new(context, partitioning, probes, Some(communicator)))))
     }
 
     /// Executes the operations of rank 0 until it has finished. All other ranks call this, and then

@@ -75,7 +75,7 @@ pub(crate) struct Run<P, N> {
 impl<P: Probe, N: Naming> Run<P, N> {
     /// A run with the partitions of `partitioning`, which all ranks share equally.
     pub(crate) fn new(
-        ground: RunContext,
+        context: RunContext,
         partitioning: Partitioning,
         probes: Vec<P>,
         communicator: Option<Box<dyn Communicator>>,
@@ -88,8 +88,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 partitions: partitioning.partitions / communicator.count(),
             },
         );
-        let fabric = &ground.setup.fabric;
-        let partition = |(number, probe)| Partition::new(&ground, &partitioning, number, probe);
+        let fabric = &context.setup.fabric;
+        let partition = |(number, probe)| Partition::new(&context, &partitioning, number, probe);
         Run {
             now: Time::ZERO,
             partitions: (process.first()..)
@@ -102,17 +102,17 @@ impl<P: Probe, N: Naming> Run<P, N> {
             lookahead: partitioning.lookahead,
             exchange: BoundaryExchange::new(process),
             threads: process.partitions,
-            feed: Feed::new(&ground.setup, partitioning.of_host),
-            rows: Rows::new(fabric.hosts.len(), Window::of(&ground.setup)),
-            routes: ground.routes,
+            feed: Feed::new(&context.setup, partitioning.of_host),
+            rows: Rows::new(fabric.hosts.len(), Window::of(&context.setup)),
+            routes: context.routes,
             warm: false,
             measured: None,
-            end: ground.setup.duration,
-            awaited: ground.setup.awaited().unwrap_or(0),
+            end: context.setup.duration,
+            awaited: context.setup.awaited().unwrap_or(0),
             reached: false,
             undone: None,
             detection: Detection::new(fabric),
-            setup: ground.setup,
+            setup: context.setup,
         }
     }
 

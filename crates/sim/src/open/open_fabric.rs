@@ -80,13 +80,13 @@ impl OpenFabric {
             of_host: vec![1; fabric.hosts.len()],
             lookahead: Span::FOREVER,
         };
-        let mut ground =
+        let mut context =
             RunContext::of(Setup { routing, histograms: true, ..Setup::new(fabric, seed) })?;
-        ground.keeps_records = true;
-        let partition = Partition::new(&ground, &partitioning, 0, Dropped::default()).open();
-        let fabric = &ground.setup.fabric;
+        context.keeps_records = true;
+        let partition = Partition::new(&context, &partitioning, 0, Dropped::default()).open();
+        let fabric = &context.setup.fabric;
         let uplink = |host: u32| {
-            let latency = match fabric.port_ends(ground.routes.uplink(host)).to {
+            let latency = match fabric.port_ends(context.routes.uplink(host)).to {
                 Node::Switch(switch) => fabric.switches[switch as usize].latency,
                 Node::Host(_) => Span::ZERO,
             };

@@ -14,7 +14,7 @@ use tidegate_core::{HostContext, Message, MessageId, Path, PathOracle, Span, Tim
 use crate::bytes::{Bytes, bytes};
 use crate::fabric::routing::Routing;
 use crate::measures::outcome::{FlowRecord, Window};
-use crate::partition::context;
+use crate::partition::host_context;
 use crate::run_context::RunContext;
 use crate::setup::Setup;
 use crate::traffic::agenda::{Action, Agenda};
@@ -118,8 +118,8 @@ impl OpenHost {
     /// If the run needs functions that only simulated hosts have, or if
     /// [`Engine::new`](crate::Engine::new) returns an error.
     pub fn new(setup: Setup, host: u32) -> Result<OpenHost, String> {
-        let ground = ground(setup)?;
-        let setup = ground.setup.clone();
+        let context = run_context(setup)?;
+        let setup = context.setup.clone();
         let hosts = setup.fabric.hosts.len();
         let partitions: Vec<u32> = (0..hosts as u32).collect();
         let mut dependents = Dependents::new(&setup, &partitions, host);
@@ -130,7 +130,7 @@ impl OpenHost {
         }
         Ok(OpenHost {
             host,
-            routing: Routing::new(&setup, ground.routes),
+            routing: Routing::new(&setup, context.routes),
             feed: Feed::new(&setup, partitions),
             agenda,
             dependents,
@@ -145,7 +145,7 @@ impl OpenHost {
 
     /// The context that a simulated host would have.
     pub fn context(&self) -> HostContext {
-        context(&self.setup, &self.routing, self.host)
+        host_context(&self.setup, &self.routing, self.host)
     }
 
     /// Path properties.
@@ -337,11 +337,11 @@ impl OpenRows {
     /// # Errors
     /// As [`OpenHost::new`].
     pub fn new(setup: Setup) -> Result<OpenRows, String> {
-        let ground = ground(setup)?;
-        let setup = &ground.setup;
+        let context = run_context(setup)?;
+        let setup = &context.setup;
         Ok(OpenRows {
             rows: Rows::new(setup.fabric.hosts.len(), Window::of(setup)),
-            routing: Routing::new(setup, ground.routes),
+            routing: Routing::new(setup, context.routes),
             all: Done::default(),
             deliveries: Vec::new(),
         })
@@ -381,7 +381,7 @@ fn packet_time(routing: &Routing, src: u32, dst: u32) -> Span {
 
 /// # Errors
 /// If the run needs functions that only simulated hosts have.
-fn ground(setup: Setup) -> Result<RunContext, String> {
+fn run_context(setup: Setup) -> Result<RunContext, String> {
     if setup.stacks.len() > 1 {
         return Err(
             "hosts outside the simulator support one protocol per run: configure one stack"

@@ -36,12 +36,12 @@ use crate::traffic::flows::Flows;
 impl<P: Probe, N: Naming> Partition<P, N> {
     /// Partition `number` of `partitioning`, with its first events scheduled.
     pub(crate) fn new(
-        ground: &RunContext,
+        context: &RunContext,
         partitioning: &Partitioning,
         number: u32,
         probe: P,
     ) -> Partition<P, N> {
-        let RunContext { setup, routes, markings, .. } = ground;
+        let RunContext { setup, routes, markings, .. } = context;
         let (fabric, seed) = (&setup.fabric, setup.seed);
         let routing = Routing::new(setup, routes.clone());
         let lookup = Lookup { fabric, partitioning, number };
@@ -55,7 +55,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let mut ports: Vec<Port> = all.iter().map(port).collect();
         let host = |&host: &u32| {
             let port = port_names.index_of(routing.uplink(host));
-            Host::new(port, setup.stacks.len(), context(setup, &routing, host))
+            Host::new(port, setup.stacks.len(), host_context(setup, &routing, host))
         };
         let hosts: Vec<Host> = own_hosts.iter().map(host).collect();
 
@@ -85,7 +85,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         let apart = !P::EXPLICIT_DEQUEUES && !coupled;
         let events = lookup.events(&all, &own_hosts, &ports, wakes, apart);
         let clock = Clock::new(events, ports.len() as u32, hosts.len() as u32);
-        let mut packets = Packets::new(ground.keeps_records);
+        let mut packets = Packets::new(context.keeps_records);
         let blank = packets.alloc();
         let rates = all.iter().map(|&port| fabric.rate(port)).collect();
         let measures = Measures::new(setup.clone(), ports.len());
@@ -125,7 +125,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 }
 
 /// Properties of a host that its transports know.
-pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
+pub(crate) fn host_context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
     let fabric = &setup.fabric;
     HostContext {
         host,

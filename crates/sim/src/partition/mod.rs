@@ -72,7 +72,7 @@ use switching::Switching;
 use uplinks::{Uplinks, host_of};
 
 pub(crate) use boundary::Mailbox;
-pub(crate) use build::context;
+pub(crate) use build::host_context;
 pub use open::{Leaving, Packet};
 
 /// Simulation of one partition. The alignment keeps two of them out of one cache line, or pair of
