@@ -60,7 +60,6 @@ const NAMES: &[&str] = &[
     "deadlock",
     "egress_buffer",
     "couples_nodes",
-    "came_in",
     "uncount",
     "needs_departures",
 ];

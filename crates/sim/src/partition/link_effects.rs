@@ -84,7 +84,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             return;
         }
         let now = self.links.now();
-        self.switching.came_in(index, packet);
+        self.switching.record_ingress(index, packet);
         match self.injector.impairment(index) {
             Impairment::Arrives => {}
             Impairment::Lost => return self.links.lose_in_flight(packet),
@@ -94,7 +94,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             Impairment::Duplicated => {
                 self.link_effects.counts.duplicated += 1;
                 let copy = self.links.packets.copy(packet);
-                self.switching.came_in(index, copy);
+                self.switching.record_ingress(index, copy);
                 self.reach(to, packet, now);
                 packet = copy;
             }
@@ -111,7 +111,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         match host_of(to) {
             None => self.switching.arrive(&mut self.links, to, packet),
             Some(host) if self.passes_nic(host, packet, landed) => {
-                self.deliver_though_paused(host, packet, landed);
+                self.deliver_to_pausable(host, packet, landed);
             }
             Some(_) => {}
         }
@@ -152,7 +152,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 Some(received) => {
                     // RTTs are measured from NIC to NIC.
                     self.links.packets.body(packet).sent_at += now - received;
-                    self.deliver_though_paused(host, packet, landed);
+                    self.deliver_to_pausable(host, packet, landed);
                 }
             }
         }

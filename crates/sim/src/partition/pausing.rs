@@ -39,10 +39,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     }
 
     /// Delivers a packet to the transport of a host that may be paused.
-    pub(super) fn deliver_though_paused(&mut self, host: u32, packet: u32, landed: Time) {
-        self.uplinks.send_though_paused(&mut self.links, &mut self.flows, host);
+    pub(super) fn deliver_to_pausable(&mut self, host: u32, packet: u32, landed: Time) {
+        self.uplinks.send_while_paused(&mut self.links, &mut self.flows, host);
         self.deliver(host, packet, landed);
-        self.uplinks.send_though_paused(&mut self.links, &mut self.flows, host);
+        self.uplinks.send_while_paused(&mut self.links, &mut self.flows, host);
     }
 
     /// Clears all pauses over a link that has gone down or come back.

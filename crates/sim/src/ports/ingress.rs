@@ -185,7 +185,7 @@ impl Ingress {
     }
 
     /// Records that `packet` has arrived by `port`.
-    pub(crate) fn came_in(&mut self, packet: u32, port: u32) {
+    pub(crate) fn record_ingress(&mut self, packet: u32, port: u32) {
         if self.of_packet.len() <= packet as usize {
             self.of_packet.resize((packet as usize + 1).next_power_of_two(), NO_PORT);
         }

@@ -281,12 +281,12 @@ impl Uplink {
 
     /// The paused classes, if there are any and the port does not transmit at `now`, so that a
     /// packet of another class may leave.
-    pub(crate) fn free_though_paused(&self, now: Time) -> Option<u8> {
+    pub(crate) fn free_while_paused(&self, now: Time) -> Option<u8> {
         (self.is_paused() && self.free_at <= now).then_some(self.pause_state.classes)
     }
 
     /// Registers that a packet has left while a class is paused.
-    pub(crate) fn sent_though_paused(&mut self, port: &mut Port) {
+    pub(crate) fn sent_while_paused(&mut self, port: &mut Port) {
         self.free_at = std::mem::replace(&mut port.free_at, Time::NEVER);
     }
 

@@ -47,9 +47,9 @@ impl Switching {
     }
 
     /// Records that `packet` has arrived by the port `index`.
-    pub(in crate::partition) fn came_in(&mut self, index: u32, packet: u32) {
+    pub(in crate::partition) fn record_ingress(&mut self, index: u32, packet: u32) {
         if let Some(ingress) = &mut self.ingress {
-            ingress.came_in(packet, index);
+            ingress.record_ingress(packet, index);
         }
     }
 

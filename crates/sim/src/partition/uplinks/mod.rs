@@ -117,7 +117,7 @@ impl<N: Naming> Uplinks<N> {
     /// Starts every transmission of a host that is due by now, at its true time: queued replies
     /// first, then packets of its transports. Returns `false` without a poll if the uplink is busy,
     /// down or paused, or if nothing is due. While a class is paused,
-    /// [`send_though_paused`](Self::send_though_paused) sends what may leave, which is no data.
+    /// [`send_while_paused`](Self::send_while_paused) sends what may leave, which is no data.
     #[inline]
     pub(super) fn send_due<P: Probe>(
         &mut self,
@@ -236,7 +236,7 @@ impl<N: Naming> Uplinks<N> {
             }
         }
         self.poll_after_change(links, flows, host);
-        self.send_though_paused(links, flows, host);
+        self.send_while_paused(links, flows, host);
     }
 
     /// Polls a host after a change of its state, because its transports may have more to send.
@@ -278,7 +278,7 @@ impl<N: Naming> Uplinks<N> {
         let transport = transports.transport(stack, &self.setup.stacks);
         flows.get(slot).handle = transport.submit(links.now(), message, paths);
         self.poll_after_change(links, flows, host);
-        self.send_though_paused(links, flows, host);
+        self.send_while_paused(links, flows, host);
     }
 
     /// Ends the unlimited flow in `slot`, if its source is in this partition.

@@ -20,7 +20,7 @@ impl<N: Naming> Uplinks<N> {
         on: bool,
     ) {
         self.send_due(links, flows, host);
-        self.send_though_paused(links, flows, host);
+        self.send_while_paused(links, flows, host);
         let now = links.now();
         let uplink = &mut self.hosts[host as usize].uplink;
         let index = uplink.port();
@@ -32,7 +32,7 @@ impl<N: Naming> Uplinks<N> {
             }
             Effect::None => {}
         }
-        self.send_though_paused(links, flows, host);
+        self.send_while_paused(links, flows, host);
     }
 
     /// A transmission has ended while a class is paused: packets of other classes may leave.
@@ -43,7 +43,7 @@ impl<N: Naming> Uplinks<N> {
         host: u32,
     ) {
         links.clock.clear(Source::Wake(self.hosts[host as usize].uplink.port()));
-        self.send_though_paused(links, flows, host);
+        self.send_while_paused(links, flows, host);
     }
 
     /// Ends all pauses of a host whose link has gone down or come back.
@@ -63,7 +63,7 @@ impl<N: Naming> Uplinks<N> {
     /// Sends what may leave a host while a class is paused: queued replies of other classes, and
     /// control packets of transports above all paused classes. Does nothing if no class is paused.
     #[inline]
-    pub(in crate::partition) fn send_though_paused<P: Probe>(
+    pub(in crate::partition) fn send_while_paused<P: Probe>(
         &mut self,
         links: &mut Links<P, N>,
         flows: &mut Flows,
@@ -78,12 +78,12 @@ impl<N: Naming> Uplinks<N> {
     #[inline(never)]
     fn send_unpaused<P: Probe>(&mut self, links: &mut Links<P, N>, flows: &mut Flows, host: u32) {
         let (now, index) = (links.now(), self.hosts[host as usize].uplink.port());
-        while let Some(paused) = self.hosts[host as usize].uplink.free_though_paused(now)
+        while let Some(paused) = self.hosts[host as usize].uplink.free_while_paused(now)
             && let Some((packet, waited)) = self.next_unpaused(links, flows, host, paused)
         {
             links.launch(index, packet, now, waited);
             let port = &mut links.ports[index as usize];
-            self.hosts[host as usize].uplink.sent_though_paused(port);
+            self.hosts[host as usize].uplink.sent_while_paused(port);
         }
         links.clock.set(Source::Wake(index), self.hosts[host as usize].uplink.frees_at(now));
         if P::EXPLICIT_DEQUEUES {

@@ -212,17 +212,17 @@ impl Lazy {
         }
     }
 
-    fn send_though_paused(&mut self, now: Time) {
+    fn send_while_paused(&mut self, now: Time) {
         if !self.uplink.is_paused() {
             return;
         }
-        while let Some(paused) = self.uplink.free_though_paused(now) {
+        while let Some(paused) = self.uplink.free_while_paused(now) {
             let highest = paused.trailing_zeros() as u8;
             let reply = self.port.dequeue_but(paused, &self.frames);
             let next = reply.or_else(|| self.scripts.poll(|script| script.transmit_above(highest)));
             let Some(packet) = next else { break };
             self.launch(packet, now, now);
-            self.uplink.sent_though_paused(&mut self.port);
+            self.uplink.sent_while_paused(&mut self.port);
         }
         self.wake = self.uplink.frees_at(now);
     }
@@ -235,7 +235,7 @@ impl Lazy {
         self.send_due(now);
         self.scripts.on_deadlines(now);
         self.poll_after_change(now);
-        self.send_though_paused(now);
+        self.send_while_paused(now);
     }
 
     /// Handles all events up to `until`.
@@ -248,7 +248,7 @@ impl Lazy {
             self.handled += 1;
             if now == self.wake {
                 self.wake = Time::NEVER;
-                self.send_though_paused(now);
+                self.send_while_paused(now);
             } else if now == self.event {
                 self.on_host(now);
             } else {
@@ -284,7 +284,7 @@ impl Lazy {
                 self.poll_after_change(now);
             }
             Event::Reply(packet, change) => {
-                self.send_though_paused(now);
+                self.send_while_paused(now);
                 self.send_due(now);
                 if self.port.is_free(now) {
                     self.launch(packet, now, now);
@@ -298,7 +298,7 @@ impl Lazy {
             }
             Event::Pause(class, on) => {
                 self.send_due(now);
-                self.send_though_paused(now);
+                self.send_while_paused(now);
                 match self.uplink.pause(now, class, on, &mut self.port) {
                     Effect::Paused => self.set_event(now),
                     Effect::Resumed => {
@@ -317,7 +317,7 @@ impl Lazy {
                 }
             }
         }
-        self.send_though_paused(now);
+        self.send_while_paused(now);
     }
 }
 
