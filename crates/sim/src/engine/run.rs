@@ -66,8 +66,8 @@ pub(crate) struct Run<P, N> {
     /// The last interval has reached the condition that it waited for. After a drain, the run is
     /// over.
     reached: bool,
-    /// End of a window in which a partition that runs alone has work left.
-    undone: Option<Time>,
+    /// End of a window in which the work limit interrupted a partition that runs alone.
+    interrupted: Option<Time>,
     detection: Detection,
     setup: Arc<Setup>,
 }
@@ -110,7 +110,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             end: context.setup.duration,
             awaited: context.setup.awaited().unwrap_or(0),
             reached: false,
-            undone: None,
+            interrupted: None,
             detection: Detection::new(fabric),
             setup: context.setup,
         }
@@ -319,13 +319,15 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 partition.schedule_generator();
             }
             let state = WindowState::of(partition, self.feed.known());
-            // Events left undone may be at the very end of their window.
-            let undone = self.undone.take();
-            let Some(end) = undone.or_else(|| interval.next_end(self.now, &state)) else { break };
+            // Remaining events may be at the very end of an interrupted window.
+            let interrupted = self.interrupted.take();
+            let Some(end) = interrupted.or_else(|| interval.next_end(self.now, &state)) else {
+                break;
+            };
             let all = partition.run_until(end);
             self.now = partition.now();
             if !all {
-                self.undone = Some(end);
+                self.interrupted = Some(end);
                 return false;
             }
         }

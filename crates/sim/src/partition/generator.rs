@@ -24,9 +24,9 @@ pub(super) struct Generator {
     agenda: Agenda,
     /// Dependent messages, if the run has any.
     dependents: Option<Box<Dependents>>,
-    /// The work limit was reached between submissions of one instant. They continue before any
-    /// other event.
-    is_amid: bool,
+    /// The work limit was reached between submissions of one instant. The remaining ones are
+    /// handled before any other event.
+    has_due_submissions: bool,
     /// Number of ranks that have ended their jobs.
     ended: u64,
     /// By host: when its link within the server is free. Empty without servers.
@@ -46,7 +46,14 @@ impl Generator {
         }
         let with_links = if setup.fabric.servers.is_some() { setup.fabric.hosts.len() } else { 0 };
         let free_at = vec![Time::ZERO; with_links];
-        Generator { ended, agenda, dependents, is_amid: false, free_at, setup: setup.clone() }
+        Generator {
+            ended,
+            agenda,
+            dependents,
+            has_due_submissions: false,
+            free_at,
+            setup: setup.clone(),
+        }
     }
 
     /// Sets the event of the next submission.
@@ -54,10 +61,10 @@ impl Generator {
         clock.set(Source::Generator, self.agenda.next_at());
     }
 
-    /// Returns whether submissions of this instant are left over.
+    /// Returns whether submissions of this instant remain.
     #[inline]
-    pub(super) fn is_amid(&self) -> bool {
-        self.is_amid
+    pub(super) fn has_due_submissions(&self) -> bool {
+        self.has_due_submissions
     }
 
     /// Dependent messages that start here and arrive elsewhere, with their partition.
@@ -176,7 +183,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                 Action::Stop(slot) => self.uplinks.stop(&mut self.links, &mut self.flows, slot),
             }
         }
-        self.generator.is_amid = self.generator.agenda.next_at() <= now;
+        self.generator.has_due_submissions = self.generator.agenda.next_at() <= now;
         self.schedule_generator();
     }
 

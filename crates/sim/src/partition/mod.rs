@@ -125,7 +125,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// Handles all events up to and including `until`. Returns `false` if the work limit was
     /// reached first.
     pub(crate) fn run_until(&mut self, until: Time) -> bool {
-        if self.generator.is_amid() {
+        if self.generator.has_due_submissions() {
             self.on_generator();
         }
         while self.work > 0 {
