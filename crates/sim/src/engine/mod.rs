@@ -26,10 +26,10 @@ pub(crate) enum Form<P> {
 
 /// Calls the run, whatever its form.
 macro_rules! delegate {
-    ($form:expr, $run:ident => $answer:expr) => {
+    ($form:expr, $run:ident => $result:expr) => {
         match $form {
-            Form::Whole($run) => $answer,
-            Form::Partitioned($run) => $answer,
+            Form::Whole($run) => $result,
+            Form::Partitioned($run) => $result,
         }
     };
 }

@@ -181,28 +181,28 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 Order::Advance(until, work) => _ = self.advance_to(until, work)?,
                 Order::DetectDeadlocks => {
                     let waits = self.waits();
-                    self.answer(&waits)?;
+                    self.report(&waits)?;
                 }
                 Order::Rows => {
                     let packet_hops = self.own_hops();
                     let done = done(&mut self.partitions).map(std::mem::take).collect();
-                    self.answer(&Completions { done, packet_hops })?;
+                    self.report(&Completions { done, packet_hops })?;
                 }
                 Order::Sample => {
                     let snapshot = self.snapshot();
-                    self.answer(&snapshot)?;
+                    self.report(&snapshot)?;
                 }
                 Order::Finish => {
                     let left = self.take_final_state();
-                    return self.answer(&left);
+                    return self.report(&left);
                 }
             }
         }
         Ok(())
     }
 
-    fn answer(&mut self, answer: &impl Bytes) -> Result<(), RankFailure> {
-        self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.answer(answer))
+    fn report(&mut self, report: &impl Bytes) -> Result<(), RankFailure> {
+        self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.report(report))
     }
 
     /// Sends an order to the other processes, if any.
@@ -238,7 +238,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.order(Order::DetectDeadlocks)?;
         let mut waits = self.waits();
         if let Some(ranks) = &mut self.ranks {
-            ranks.answers(|others| waits.join(others))?;
+            ranks.collect_reports(|others| waits.join(others))?;
         }
         let found = self.detection.search(&waits, &self.setup.fabric, self.now);
         found.map_or(Ok(()), |deadlock| Err(Failure::Deadlock(deadlock)))
@@ -359,7 +359,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             .fold(WindowState::none(), |all, own| all.with(&own));
         let (mut communicator, mut boundary): (Option<&mut dyn Communicator>, _) = (None, None);
         if let Some(ranks) = ranks {
-            ranks.boundary.trade(&mut *ranks.communicator, state);
+            ranks.boundary.exchange(&mut *ranks.communicator, state);
             state = ranks.boundary.state()?;
             communicator = Some(&mut *ranks.communicator);
             boundary = Some(&ranks.boundary);
@@ -434,7 +434,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.order(Order::Sample)?;
         let mut snapshot = self.snapshot();
         if let Some(ranks) = &mut self.ranks {
-            ranks.answers(|others| snapshot.join(others))?;
+            ranks.collect_reports(|others| snapshot.join(others))?;
         }
         snapshot.samples(self.now, out);
         Ok(())
@@ -461,7 +461,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.order(Order::Finish)?;
         let mut left = self.take_final_state();
         if let Some(ranks) = &mut self.ranks {
-            ranks.answers(|others| left.join(others))?;
+            ranks.collect_reports(|others| left.join(others))?;
         }
         left.sort();
         let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));

@@ -26,13 +26,13 @@ use crate::traffic::flows::Done;
 pub(crate) enum Order {
     /// Advance to a time, or until this much work is done.
     Advance(Time, u64),
-    /// Collect rows. The answer is [`Completions`].
+    /// Collect rows. The report is [`Completions`].
     Rows,
-    /// Sample. The answer is [`Snapshot`](crate::parallel::reports::Snapshot).
+    /// Sample. The report is [`Snapshot`](crate::parallel::reports::Snapshot).
     Sample,
-    /// Detect deadlocks. The answer is [`Waits`](crate::ports::deadlock::Waits).
+    /// Detect deadlocks. The report is [`Waits`](crate::ports::deadlock::Waits).
     DetectDeadlocks,
-    /// Finish. The answer is [`FinalState`](crate::parallel::reports::FinalState).
+    /// Finish. The report is [`FinalState`](crate::parallel::reports::FinalState).
     Finish,
 }
 
@@ -112,12 +112,12 @@ impl RankBoundary {
 
     /// Sends the packed packets and this rank's state to all other ranks, and waits for their
     /// messages.
-    pub(crate) fn trade(&self, communicator: &mut dyn Communicator, own: WindowState) {
-        let state = self.try_trade(communicator, own);
+    pub(crate) fn exchange(&self, communicator: &mut dyn Communicator, own: WindowState) {
+        let state = self.try_exchange(communicator, own);
         *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    fn try_trade(
+    fn try_exchange(
         &self,
         communicator: &mut dyn Communicator,
         own: WindowState,
@@ -199,13 +199,16 @@ impl Ranks {
         self.receive(0)
     }
 
-    /// Sends an answer to rank 0.
-    pub(crate) fn answer(&mut self, answer: &impl Bytes) -> Result<(), RankFailure> {
-        self.send(0, answer)
+    /// Sends a report to rank 0.
+    pub(crate) fn report(&mut self, report: &impl Bytes) -> Result<(), RankFailure> {
+        self.send(0, report)
     }
 
-    /// Receives the answers of all other ranks, in order of rank.
-    pub(crate) fn answers<T: Bytes>(&mut self, mut each: impl FnMut(T)) -> Result<(), RankFailure> {
+    /// Receives the reports of all other ranks, in order of rank.
+    pub(crate) fn collect_reports<T: Bytes>(
+        &mut self,
+        mut each: impl FnMut(T),
+    ) -> Result<(), RankFailure> {
         for rank in self.boundary.process.others() {
             each(self.receive(rank)?);
         }
@@ -215,7 +218,7 @@ impl Ranks {
     /// Flow ends that are done on the other ranks.
     pub(crate) fn ended(&mut self) -> Result<Vec<Done>, RankFailure> {
         let (mut done, mut packet_hops) = (Vec::new(), 0);
-        self.answers(|ended: Completions| {
+        self.collect_reports(|ended: Completions| {
             done.extend(ended.done);
             packet_hops += ended.packet_hops;
         })?;

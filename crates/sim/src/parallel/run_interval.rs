@@ -102,7 +102,7 @@ impl SharedRun<'_> {
             if let (Some(boundary), Some(Coordinator { communicator: Some(communicator), .. })) =
                 (self.boundary, &mut lead)
             {
-                boundary.trade(&mut **communicator, state);
+                boundary.exchange(&mut **communicator, state);
             }
             for (to, partition) in (first..).zip(&mut *partitions) {
                 let to = process.first() as usize + to;
