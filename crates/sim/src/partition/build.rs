@@ -233,9 +233,10 @@ impl Lookup<'_> {
         if all.iter().all(Option::is_none) {
             return Vec::new();
         }
-        for (port, scheduler) in ports.iter_mut().zip(&all) {
-            if scheduler.is_some() {
+        for (port, scheduler) in ports.iter_mut().zip(&mut all) {
+            if let Some(scheduler) = scheduler {
                 port.flags |= flag::SCHEDULED;
+                scheduler.permit_shortcut(port);
             }
         }
         all.resize_with(ports.len(), || None);

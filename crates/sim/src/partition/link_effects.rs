@@ -3,12 +3,13 @@
 //! Most runs have none, and the packet reaches its node at once. In other runs it passes, in this
 //! order:
 //!
-//! 1. PFC ([`pausing`](super::pausing)): a pause frame ends here. For any other packet, the port
-//!    that it arrived by is recorded.
+//! 1. PFC ([`pausing`](super::pausing)): a pause frame is consumed here. For any other packet, the
+//!    link that it arrived by is recorded, because switches count buffered bytes by ingress.
 //! 2. The link's impairments: the packet is lost, corrupted, duplicated, delayed or unchanged.
-//! 3. The host's NIC, if the link leads to a host: it drops corrupted packets, and a host that has
-//!    stopped receives nothing.
-//! 4. Host software: the packet waits for its processing time.
+//!    Switches forward corrupted packets.
+//! 3. If the link leads to a host, its NIC: it drops corrupted packets, and all packets while an
+//!    outage has stopped the host.
+//! 4. If the link leads to a host, its software: the packet waits for the processing time.
 //!
 //! Steps 2 and 4 may hold the packet. It continues with the next step when the injector releases
 //! it.
@@ -31,6 +32,8 @@ use crate::setup::Setup;
 pub(super) struct LinkEffects {
     /// No packet needs any of the steps.
     none: bool,
+    /// No packet needs a step but PFC.
+    only_pfc: bool,
     stack_time: StackTime,
     /// By host, if host software takes time: when it delivers the last packet that it holds, and
     /// the random stream of its jitter.
@@ -44,9 +47,11 @@ impl LinkEffects {
     pub(super) fn new(setup: &Setup, hosts: &[u32], switching: &Switching) -> LinkEffects {
         let Setup { faults, stack_time, seed, .. } = setup;
         let takes_time = stack_time.most() > Span::ZERO;
+        let only_pfc = !faults.touch_packets() && !takes_time;
         let stream = |&host: &u32| (Time::ZERO, Rng::stream(*seed, Domain::Stack, host as u64));
         LinkEffects {
-            none: !faults.touch_packets() && !takes_time && !switching.uses_pfc(),
+            none: only_pfc && !switching.uses_pfc(),
+            only_pfc,
             stack_time: *stack_time,
             stacks: hosts.iter().filter(|_| takes_time).map(stream).collect(),
             counts: FaultCounts::default(),
@@ -77,14 +82,26 @@ impl LinkEffects {
 }
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// A packet has come off the link of the port `index`, which leads to `to`.
-    #[inline(never)]
-    pub(super) fn apply_link_effects(&mut self, index: u32, to: u32, mut packet: u32) {
+    /// A packet has come off the link of the port `index`, which leads to `to`. Returns `false` if
+    /// it arrives at the switch `to` now; in all other cases, this method has handled it.
+    #[inline(always)]
+    pub(super) fn link_effects_take(&mut self, index: u32, to: u32, packet: u32) -> bool {
         if self.takes_pause_frame(index, packet) {
-            return;
+            return true;
         }
-        let now = self.links.now();
         self.switching.record_ingress(index, packet);
+        match host_of(to) {
+            _ if !self.link_effects.only_pfc => self.apply_link_effects(index, to, packet),
+            Some(host) => self.deliver_to_pausable(host, packet, self.links.now()),
+            None => return false,
+        }
+        true
+    }
+
+    /// The steps after PFC.
+    #[inline(never)]
+    fn apply_link_effects(&mut self, index: u32, to: u32, mut packet: u32) {
+        let now = self.links.now();
         match self.injector.impairment(index) {
             Impairment::Arrives => {}
             Impairment::Lost => return self.links.lose_in_flight(packet),
@@ -117,8 +134,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Returns whether a packet that has reached a host's NIC continues to its transport now. If
-    /// host software takes time, the packet is held for that long and delivered later.
+    /// A packet has reached a host's NIC. Returns whether it continues to the transport now.
+    /// Otherwise the NIC has dropped it, or host software takes time and the injector holds it.
     fn passes_nic(&mut self, host: u32, packet: u32, landed: Time) -> bool {
         let now = self.links.now();
         let corrupt = self.links.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;

@@ -45,8 +45,6 @@ struct Baseline {
     byte_ps: u128,
     /// Waiting of all packets that had left by that time.
     waited: u128,
-    /// Time spent sending. Only for ports with a scheduler.
-    sent: Span,
     /// Wire bytes that were sent before the last rate change, and the time that they took.
     earlier: (u64, Span),
     /// Number of pauses, and their total duration.
@@ -99,7 +97,6 @@ impl Measures {
             unsent: Span::ZERO,
             byte_ps,
             waited,
-            sent: switching.sent(index).unwrap_or(Span::ZERO),
             earlier: (0, Span::ZERO),
             paused,
         };
@@ -167,10 +164,7 @@ impl Measures {
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // Transmissions that were in progress at warm-up count in part, and so do those in progress
         // now.
-        let sending = match switching.sent(index) {
-            Some(sent) => sent.beyond(before.sent),
-            None => before.earlier.1 + port.serialise_all(wire_bytes - before.earlier.0),
-        };
+        let sending = before.earlier.1 + port.serialise_all(wire_bytes - before.earlier.0);
         let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);
         let utilisation = per(busy.beyond(unsent).as_ps() as f64, span).min(1.0);

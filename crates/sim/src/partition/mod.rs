@@ -12,12 +12,12 @@
 //! earlier, one node may be ahead. The generator finds all hosts at the same time, but switches may
 //! be ahead.
 //!
-//! # States
+//! # Components
 //!
-//! A partition is composed of nine states. Flows and the injector of faults are defined elsewhere.
-//! Each of the seven below has a file of its own and private fields; only [`links`] shares its
-//! ports, packets, clock and probe. The methods of a state name the other states that they need, so
-//! their signatures show what they can touch:
+//! A partition has nine components. Flows and the injector of faults are defined elsewhere. Each of
+//! the seven below has a file of its own and private fields, except that the others use the ports,
+//! packets, clock and probe of [`links`] directly. A method takes the other components that it
+//! needs as arguments, so its signature shows what it can change:
 //!
 //! ```text
 //! data    links         ports, packets, rates, the clock, the probe        ◄── all but effects
@@ -30,16 +30,15 @@
 //! path    land ─► link effects, if any ─► switching.arrive ─► links.launch
 //!                                    └──► uplinks.deliver  ─► links.launch
 //!         link is empty ─► switching.commit_port or uplinks.send_due, for its sender
-//! cost    one event, one port, one frame a packet-hop; a state that a run does not use costs at
-//!         most one test
+//! cost    one event, one port, one frame a packet-hop; a component that a run does not use costs
+//!         at most one test
 //! ```
 //!
-//! The steps that need most of the states at once (the event loop, landings, pause frames, faults,
+//! The steps that need most of the components at once (the event loop, landings, pause frames, faults,
 //! records) are methods of [`Partition`].
 //!
-//! A partition has its own hosts and switches, the ports that they send from, and the far ends of
-//! links that arrive from other partitions. Ports and hosts have local indices; switches keep their
-//! global ones. [`boundary`] describes how packets move between partitions.
+//! A partition has its own hosts and switches, their egress ports, and the receiving ends of links
+//! from other partitions. Ports and hosts have local indices; switches keep their global ones. [`boundary`] describes how packets move between partitions.
 
 mod boundary;
 mod build;
@@ -172,9 +171,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             self.links.schedule_explicit(index);
         }
         self.packet_hops += 1;
-        if !self.link_effects.are_none() {
-            self.apply_link_effects(index, to, packet)
-        } else if to & HOST == 0 {
+        if !self.link_effects.are_none() && self.link_effects_take(index, to, packet) {
+            return;
+        }
+        if to & HOST == 0 {
             self.switching.arrive(&mut self.links, to, packet)
         } else {
             self.deliver(to & !HOST, packet, self.links.now())
@@ -183,11 +183,11 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// The link of a port has become empty: its sender, a host or switch, starts what is due.
     ///
-    /// The sender may be behind this node. So it is committed only up to the start of the batch,
-    /// which all nodes have reached. Unless paused, the port does not transmit at that start: such
-    /// a packet would land after the batch, because the delay of the link exceeds the length of the
-    /// batch, so the link would not be empty. Packets that start later land after the batch, too,
-    /// so they can be committed later.
+    /// The sender may be behind this node, so its port is committed only up to the start of the
+    /// batch, which all nodes have reached. This is enough: the delay of the link exceeds the length
+    /// of the batch, so packets that start after that start land after the batch. A port that is
+    /// not paused has no transmission in progress at that start either. Its packet would land after
+    /// the batch, too, and the link would not be empty now.
     #[inline(always)]
     fn refill(&mut self, index: u32, sender: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;

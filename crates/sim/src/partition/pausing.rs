@@ -47,7 +47,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Clears all pauses over a link that has gone down or come back.
     pub(super) fn clear_pauses(&mut self, index: u32) {
-        self.switching.clear_pauses(&self.links, index);
+        self.switching.clear_pauses(&mut self.links, index);
         if let Some(host) = host_of(self.links.ports[index as usize].owner) {
             self.uplinks.clear_pauses(&mut self.links, host);
         }

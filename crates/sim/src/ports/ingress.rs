@@ -1,11 +1,11 @@
 //! Ingress accounting of switches that use PFC: buffered bytes by ingress port and class.
 //!
-//! Per ingress port and class: bytes, and how many of them are in headroom. Per switch: bytes of
-//! the shared pool in use. These are the bytes that ingresses hold above their reserves, and all
-//! bytes of classes that cannot be paused. Because ports are committed lazily, the counts may be
-//! too high. A packet that fits by these counts, and triggers no pause, also fits, and triggers no
-//! pause, by the exact counts. In every other case the caller commits the ports up to now and
-//! checks again.
+//! For each ingress port and class, a switch counts the bytes that it buffers, and how many of them
+//! are in headroom. For the whole switch, it counts the used bytes of the shared pool: those that
+//! ingress ports hold above their reserves and outside of headroom, and all bytes of classes that
+//! cannot be paused. Because ports are committed lazily, the counts may be too high. If a packet
+//! fits and causes no pause by these counts, the same holds for the exact ones. In every other case
+//! the caller commits the ports up to now and checks again.
 
 use tidegate_core::Frame;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Pausing, Switch};
@@ -67,8 +67,8 @@ pub(crate) fn pool_bytes(fabric: &Fabric) -> Vec<u64> {
 }
 
 /// # Errors
-/// If a switch could never pause, if reserves and headroom take its whole buffer, or if the fabric
-/// has a credit queue: ingress accounting does not count credits.
+/// If a switch with PFC could never pause its neighbours, if reserves and headroom take its whole
+/// buffer, or if any switch has a queue for credits: ingress accounting does not count credits.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     let credits = fabric.switches.iter().find(|switch| switch.credit_queue.is_some());
     for (switch, kept) in fabric.switches.iter().zip(fabric.kept_bytes()) {

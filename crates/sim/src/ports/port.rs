@@ -24,7 +24,7 @@ pub(crate) mod flag {
     /// Keeps histograms.
     pub(crate) const HISTOGRAMS: u8 = 8;
     /// Processes packets that find it free like those that wait: it marks even if nothing is
-    /// queued, or its telemetry has a limited resolution.
+    /// queued, its telemetry has a limited resolution, or its scheduler may delay or refuse them.
     pub(crate) const NO_SHORTCUT: u8 = 16;
     /// Its link is down.
     pub(crate) const DOWN: u8 = 32;

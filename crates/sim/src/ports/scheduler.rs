@@ -9,11 +9,12 @@
 //! what it holds.
 
 use tidegate_core::fabric::{Fabric, Node, PortEnds, Switch};
-use tidegate_core::{Frame, Pace, Rate, Span, Time};
+use tidegate_core::{Frame, Rate, Time};
 
 use crate::ports::credits::Credits;
 use crate::ports::fifo::Fifo;
 use crate::ports::pause_state::PauseState;
+use crate::ports::port::{Port, flag};
 
 /// Number of queues of a port: one per priority.
 const QUEUES: usize = 8;
@@ -28,15 +29,13 @@ pub(crate) struct Scheduler {
     urgent: Fifo,
     /// Credits: served before the queues as soon as the token bucket allows.
     credits: Option<Credits>,
-    /// Pace at the present rate of the port.
-    pace: Pace,
     /// Number of packets held.
     packets: u32,
     /// Time of the port's own event; [`Time::NEVER`] if it has none.
     pub(crate) wakes_at: Time,
-    /// Time spent sending.
-    pub(crate) busy: Span,
     pub(crate) pause_state: PauseState,
+    /// If no class is paused, a packet that finds the port free leaves as from a plain port.
+    has_shortcut: bool,
     /// Credits dropped because their queue was full.
     pub(crate) credit_drops: u64,
     /// Waiting since warm-up of the credits that have left, in byte picoseconds. Waiting before
@@ -74,14 +73,29 @@ impl Scheduler {
             occupied: 0,
             urgent: Fifo::EMPTY,
             credits: switch.credit_queue.map(|of| Credits::new(&of, rate)),
-            pace: rate.pace(),
             packets: 0,
             wakes_at: Time::NEVER,
-            busy: Span::ZERO,
             pause_state: PauseState::default(),
+            has_shortcut: false,
             credit_drops: 0,
             credit_byte_ps: 0,
         })
+    }
+
+    /// Permits the shortcut at `port`, unless a packet that finds it free may need the scheduler or
+    /// may be refused.
+    pub(crate) fn permit_shortcut(&mut self, port: &mut Port) {
+        let needs_more = flag::NO_SHORTCUT | flag::LIMITED;
+        self.has_shortcut = port.flags & needs_more == 0 && !self.has_credits();
+        self.set_shortcut(port);
+    }
+
+    /// Opens the shortcut at `port` if no class is paused.
+    fn set_shortcut(&self, port: &mut Port) {
+        match self.has_shortcut && self.pause_state.classes == 0 {
+            true => port.flags &= !flag::NO_SHORTCUT,
+            false => port.flags |= flag::NO_SHORTCUT,
+        }
     }
 
     /// Returns whether there is a queue for credits.
@@ -120,12 +134,7 @@ impl Scheduler {
     /// Returns whether a credit at a free port leaves at `now` without being queued.
     #[inline]
     pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
-        let Some(credits) = self.credits.as_mut() else { return false };
-        let passes = credits.lets_through(now, frame);
-        if passes {
-            self.busy += self.pace.serialise(frame.wire_bytes as u64);
-        }
-        passes
+        self.credits.as_mut().is_some_and(|credits| credits.lets_through(now, frame))
     }
 
     /// Appends `packet` to its queue.
@@ -138,12 +147,8 @@ impl Scheduler {
 
     /// Returns whether a packet at a free port leaves at `now` without being queued.
     #[inline]
-    pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
-        let passes = self.queues[queue_of(frame.priority)].opens() <= now;
-        if passes {
-            self.busy += self.pace.serialise(frame.wire_bytes as u64);
-        }
-        passes
+    pub(crate) fn lets_through(&self, now: Time, frame: &Frame) -> bool {
+        self.queues[queue_of(frame.priority)].opens() <= now
     }
 
     /// Queues `packet` ahead of all packets that are not urgent.
@@ -176,7 +181,6 @@ impl Scheduler {
 
     /// Sets the rate of the transmissions that start from now on.
     pub(crate) fn set_rate(&mut self, rate: Rate) {
-        self.pace = rate.pace();
         self.credits.iter_mut().for_each(|credits| credits.set_rate(rate));
     }
 
@@ -185,7 +189,7 @@ impl Scheduler {
     pub(crate) fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
         self.packets -= 1;
         let arrived = |head: u32| frames[head as usize].at <= start;
-        let packet = if !self.urgent.is_empty() && arrived(self.urgent.head()) {
+        if !self.urgent.is_empty() && arrived(self.urgent.head()) {
             self.urgent.pop(frames)
         } else if let Some(credits) = self.credits.as_mut().filter(|all| all.ready() <= start) {
             credits.pop(start, frames)
@@ -201,9 +205,7 @@ impl Scheduler {
                 self.occupied &= !(1 << number);
             }
             packet
-        };
-        self.busy += self.pace.serialise(frames[packet as usize].wire_bytes as u64);
-        packet
+        }
     }
 
     /// Non-empty queues, in the order in which they are served.
@@ -217,8 +219,8 @@ impl Scheduler {
         })
     }
 
-    /// Pauses or resumes `priority` at `now`.
-    pub(crate) fn pause(&mut self, now: Time, priority: u8, on: bool) {
+    /// Pauses or resumes `priority` at `now`. `port` is the port of this scheduler.
+    pub(crate) fn pause(&mut self, port: &mut Port, now: Time, priority: u8, on: bool) {
         if !self.pause_state.set(now, priority, on) {
             return;
         }
@@ -227,6 +229,7 @@ impl Scheduler {
         if !on {
             queue.resumed = now;
         }
+        self.set_shortcut(port);
     }
 
     /// The first urgent packet for which `kind` holds.

@@ -187,8 +187,9 @@ impl Switching {
         on: bool,
     ) {
         self.commit_port(links, index);
+        let now = links.now();
         if let Some(scheduler) = self.scheduler_mut(index) {
-            scheduler.pause(links.now(), class, on);
+            scheduler.pause(&mut links.ports[index as usize], now, class, on);
         }
         self.commit_scheduled(links, index);
     }
@@ -196,11 +197,13 @@ impl Switching {
     /// Clears all pauses over a link that has gone down or come back, at both of its ends.
     pub(in crate::partition) fn clear_pauses<P: Probe, N: Naming>(
         &mut self,
-        links: &Links<P, N>,
+        links: &mut Links<P, N>,
         index: u32,
     ) {
+        let now = links.now();
         if let Some(scheduler) = self.scheduler_mut(index) {
-            (0..8).for_each(|class| scheduler.pause(links.now(), class, false));
+            let port = &mut links.ports[index as usize];
+            (0..8).for_each(|class| scheduler.pause(port, now, class, false));
         }
         let to = links.ports[index as usize].to;
         if let Some(ingress) = self.ingress.as_mut().filter(|_| to & HOST == 0) {

@@ -36,7 +36,7 @@ impl Racks {
         for (rack, voqs) in (0..).zip(&all) {
             for port in voqs.ports() {
                 of_port[port as usize] = rack;
-                ports[port as usize].flags |= flag::SCHEDULED;
+                ports[port as usize].flags |= flag::SCHEDULED | flag::NO_SHORTCUT;
             }
         }
         Some(Box::new(Racks { all, of_port }))

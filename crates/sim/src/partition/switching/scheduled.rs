@@ -112,7 +112,7 @@ impl Switching {
         let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
             && links.ports[index as usize].free_at > links.now()
             && !links.ports[index as usize].link_is_empty();
-        if !waits || self.uses_pfc() || P::EXPLICIT_DEQUEUES {
+        if !waits || self.needs_departures(switch) || P::EXPLICIT_DEQUEUES {
             self.commit_scheduled(links, index);
         }
         let port = &mut links.ports[index as usize];

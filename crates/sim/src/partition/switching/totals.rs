@@ -1,6 +1,6 @@
 //! Totals of switches and ports that the measures need beside the ports' own counters.
 
-use tidegate_core::{Frame, Span, Time};
+use tidegate_core::{Frame, Time};
 
 use super::{Links, Switch, Switching};
 use crate::ports::port::HOST;
@@ -108,11 +108,6 @@ impl Switching {
         let schedulers = self.ports_of(switch).iter().filter_map(|&port| self.scheduler(port));
         let credits = schedulers.map(|of| of.credit_byte_ps + of.credits_waited(end, frames));
         credits.sum::<i128>().max(0) as u128
-    }
-
-    /// Time that a port with a scheduler has spent sending.
-    pub(in crate::partition) fn sent(&self, index: u32) -> Option<Span> {
-        self.scheduler(index).map(|scheduler| scheduler.busy)
     }
 
     /// Credits that a port has dropped because their queue was full.
