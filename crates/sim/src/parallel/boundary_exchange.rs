@@ -1,11 +1,13 @@
 //! Boundary exchange of the partitions of one process, on one or more threads.
 //!
-//! All threads run their partitions to the end of a window, hand over the packets that have crossed
-//! a boundary, wait at a barrier, take in what they received, and each compute the end of the next
-//! window from the same published state. A window starts at the first event anywhere and is so
-//! short that no packet can cross a boundary within it. There is one barrier per window (two in a
-//! run of several processes). Mailboxes and published state are double-buffered by *phase*: a
-//! thread that writes to a buffer again has passed a barrier after every other thread read it.
+//! Each thread runs its partitions to the end of a window, hands over the packets that have started
+//! on links to other partitions, and publishes its state. After a barrier, it takes the packets for
+//! its own partitions, and computes the end of the next window from the state of all threads. That
+//! window starts at the earliest pending event of all partitions, and is so short that no packet
+//! that starts in it can land in another partition before its end. There is one barrier per window
+//! (two in a run of several processes). Mailboxes and published state are double-buffered by
+//! *phase*. Between two writes to the same buffer there is a barrier that a thread reaches only
+//! after it has read the buffer.
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, MutexGuard};

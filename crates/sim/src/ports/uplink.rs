@@ -11,12 +11,12 @@
 //! a paced host still had one event per packet. The state of this design was spread over host, port
 //! and PFC.
 //!
-//! **The present design** distinguishes two deadlines. At a *timer* the state of a transport
+//! **The present design** distinguishes two kinds of deadline. At a *timer* the state of a transport
 //! changes; a timer needs an event at its exact time. From a *send time* on, a packet may leave.
-//! While the link carries packets, send times have no event: the transports are polled, at the true
-//! times, when the link becomes empty, or earlier if the uplink is accessed. A packet whose
-//! transmission starts while others are on the link arrives after them, so the late poll has no
-//! effect on other nodes.
+//! While the link carries packets, send times have no event. When the last of these packets has
+//! arrived, or earlier if other code accesses the uplink, the transports are polled for the send
+//! times that have passed, and each packet starts at its own send time. It arrives after the
+//! packets that were on the link, so the late poll has no effect on other nodes.
 //!
 //! # States
 //!
@@ -190,9 +190,9 @@ impl Uplink {
         self.quiet_until = Time::ZERO;
     }
 
-    /// Returns the time to which the uplink's event must be moved; `None` if it is early enough.
-    /// With `lazy` polls, send times have no event while packets are on the link, unless a class is
-    /// paused.
+    /// Returns the time to which the uplink's event must be moved; `None` if the present event is
+    /// early enough. If `lazy` is set, send times have no event while packets are on the link,
+    /// unless a class is paused.
     #[inline(always)]
     pub(crate) fn set_event(
         &mut self,
@@ -211,11 +211,15 @@ impl Uplink {
         Some(self.event_at)
     }
 
-    /// Time of the event if the earliest deadline is not after `now`. If no class is paused and the
-    /// uplink transmits or its link is down, a send time waits until the uplink is free, and a
-    /// timer that is due still has its event. If the timers of `now` have been handled, no more can
-    /// be done now. In both cases the event is set for the next deadline of any transport.
-    /// Otherwise an earlier send time may hide a timer that is due, so the event is set for `now`.
+    /// Time of the event if the earliest deadline is not after `now`. There are three cases:
+    ///
+    /// 1. No class is paused, and the uplink transmits or its link is down. A send time waits until
+    ///    the uplink is free, and a timer that is due still has its own event. The event is set for
+    ///    the next deadline after `now`.
+    /// 2. The timers of `now` have been handled. Nothing more can be done now, so the event is set
+    ///    for the same deadline.
+    /// 3. Otherwise the deadline may be a send time before a timer that is due, so the event is set
+    ///    for `now`.
     #[inline(never)]
     fn overdue(&self, now: Time, port: &Port, transports: &impl Deadlines) -> Time {
         let is_paused = port.free_at == Time::NEVER && self.is_paused();
