@@ -315,7 +315,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         partition.work = interval.work;
         loop {
             if self.feed.known() <= self.now {
-                self.feed.hand_out(self.now, |_, submission| partition.submit(submission));
+                self.feed.distribute(self.now, |_, submission| partition.submit(submission));
                 partition.schedule_generator();
             }
             let state = WindowState::of(partition, self.feed.known());
@@ -346,7 +346,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     fn run_together(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
         let Run { partitions, feed, exchange, ranks, process, threads, .. } = self;
         if feed.known() <= self.now {
-            feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
+            feed.distribute(self.now.after(interval.ahead()), |partition, submission| {
                 if let Some(partition) = partitions.get_mut(process.index_of(partition)) {
                     partition.submit(submission);
                 }

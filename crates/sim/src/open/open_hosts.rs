@@ -164,7 +164,7 @@ impl OpenHost {
     pub fn next(&mut self, now: Time) -> Option<HostAction> {
         let (feed, agenda, host) = (&mut self.feed, &mut self.agenda, self.host);
         while feed.known() < now {
-            feed.hand_out(now, |to, submission| {
+            feed.distribute(now, |to, submission| {
                 if to == host && submission.flow.src == host {
                     agenda.submit(submission);
                 }

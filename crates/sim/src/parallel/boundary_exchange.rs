@@ -24,7 +24,7 @@ use crate::partition::{Mailbox, Partition};
 #[repr(align(128))]
 #[derive(Default)]
 struct SharedState {
-    /// Next event of its partitions, or first landing among the packets that they handed over.
+    /// Next event of its partitions, or first landing among the packets that they sent to others.
     next: AtomicU64,
     /// Work done since the start of the run interval.
     work: AtomicU64,
@@ -32,7 +32,8 @@ struct SharedState {
     open: AtomicU64,
     /// Listed messages that have completed.
     listed_done: AtomicU64,
-    /// The feed has handed out all flows that start up to this time. Only the first thread sets it.
+    /// The feed has distributed all flows that start up to this time. Only the first thread sets
+    /// it.
     known: AtomicU64,
 }
 
@@ -47,7 +48,7 @@ pub(crate) struct WindowState {
     pub(crate) open: u64,
     /// Listed messages that have completed, in all partitions.
     pub(crate) listed_done: u64,
-    /// The feed has handed out all flows that start up to this time.
+    /// The feed has distributed all flows that start up to this time.
     pub(crate) known: Time,
 }
 

@@ -78,7 +78,7 @@ impl SharedRun<'_> {
             for (number, partition) in (first..).zip(&mut *partitions) {
                 partition.work = u64::MAX;
                 partition.run_until(end);
-                let next = partition.hand_over(|to| exchange.mail(phase, number, to as usize));
+                let next = partition.fill_mailboxes(|to| exchange.mail(phase, number, to as usize));
                 debug_assert!(next > end, "{next} is within the window");
                 if let Some(boundary) = self.boundary {
                     boundary.pack(number, |to| exchange.mail(phase, number, to));
@@ -89,7 +89,7 @@ impl SharedRun<'_> {
             }
             own.work -= before;
             if let Some(lead) = &mut lead {
-                let next = lead.feed.hand_out(end.after(interval.ahead()), |to, submission| {
+                let next = lead.feed.distribute(end.after(interval.ahead()), |to, submission| {
                     if process.index_of(to) < process.partitions {
                         exchange.mail(phase, first, to as usize).submissions.push(submission);
                     }
@@ -107,7 +107,7 @@ impl SharedRun<'_> {
             for (to, partition) in (first..).zip(&mut *partitions) {
                 let to = process.first() as usize + to;
                 for from in 0..exchange.partitions() {
-                    partition.take_in(&mut exchange.mail(phase, from, to));
+                    partition.receive_mail(&mut exchange.mail(phase, from, to));
                 }
             }
             if let Some(boundary) = self.boundary {
@@ -115,7 +115,7 @@ impl SharedRun<'_> {
                 state = boundary.state()?;
                 for (to, partition) in (first..).zip(&mut *partitions) {
                     boundary.unpack(to, &mut from_ranks)?;
-                    partition.take_in(&mut from_ranks);
+                    partition.receive_mail(&mut from_ranks);
                 }
             }
             match interval.next_end(end, &state) {
@@ -128,7 +128,7 @@ impl SharedRun<'_> {
 }
 
 impl RunInterval {
-    /// Flows are handed out this long before they start, because the end of the next window is not
+    /// Flows are distributed this long before they start, because the end of the next window is not
     /// yet known.
     pub(crate) fn ahead(&self) -> Span {
         self.lookahead.times(2)

@@ -4,7 +4,7 @@
 //! because the window is shorter than the lookahead: the shortest time from the start of a
 //! transmission to its landing in another partition. It is at most the lookahead minus 1 ps. At the
 //! end of a window each partition commits its boundary ports, removes the started packets from
-//! their links and hands them over. They land in a later window. The receiving partition stores
+//! their links and sends them. They land in a later window. The receiving partition stores
 //! only the link of such a port, not its queue. The link keeps the port's global ID, which breaks
 //! ties between events at equal times, so a run gives the same bytes in any partitioning.
 
@@ -40,7 +40,7 @@ pub(super) struct Crossing {
     pub(super) body: Body,
 }
 
-/// Packets and messages that one partition hands to another at the end of a window.
+/// Packets and messages that one partition sends to another at the end of a window.
 #[derive(Default)]
 pub(crate) struct Mailbox {
     pub(super) crossings: Vec<Crossing>,
@@ -120,10 +120,10 @@ impl Boundary {
 }
 
 impl<P: Probe, N: Naming> Partition<P, N> {
-    /// Commits the boundary ports up to now and hands over the packets that they have started.
-    /// `mail` returns the mailbox of a partition. Returns the landing time
-    /// of the first of these packets.
-    pub(crate) fn hand_over<M: DerefMut<Target = Mailbox>>(
+    /// Commits the boundary ports up to now and moves the packets that they have started to the
+    /// mailboxes of other partitions, which `mail` returns. Returns the landing time of the first
+    /// of these packets.
+    pub(crate) fn fill_mailboxes<M: DerefMut<Target = Mailbox>>(
         &mut self,
         mail: impl Fn(u32) -> M,
     ) -> Time {
@@ -144,8 +144,8 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         first
     }
 
-    /// Takes in the contents of a mailbox.
-    pub(crate) fn take_in(&mut self, mail: &mut Mailbox) {
+    /// Receives the contents of a mailbox.
+    pub(crate) fn receive_mail(&mut self, mail: &mut Mailbox) {
         let Partition { links, switching, generator, flows, .. } = self;
         let mut hops = mail.hops.iter();
         for crossing in mail.crossings.drain(..) {
@@ -160,7 +160,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         for submission in mail.started.drain(..) {
             generator.expect(flows, switching.routing(), &submission);
         }
-        generator.take_in(&mut links.clock, &mut mail.submissions);
+        generator.submit_all(&mut links.clock, &mut mail.submissions);
     }
 
     /// Time of the next event, or of the earliest start at a boundary port.

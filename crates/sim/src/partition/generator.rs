@@ -72,8 +72,8 @@ impl Generator {
         self.dependents.iter_mut().flat_map(|dependents| dependents.take_announced())
     }
 
-    /// Adds flows that another partition has handed over.
-    pub(super) fn take_in<N: Naming>(
+    /// Adds flows that another partition has sent.
+    pub(super) fn submit_all<N: Naming>(
         &mut self,
         clock: &mut Clock<N>,
         submissions: &mut Vec<Submission>,

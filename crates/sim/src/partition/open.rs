@@ -65,7 +65,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
 
     /// Hands over the packets whose transmission to a host has started by now.
     pub(crate) fn release(&mut self, mail: &RefCell<Mailbox>, out: &mut Vec<Leaving>) {
-        self.hand_over(|_| mail.borrow_mut());
+        self.fill_mailboxes(|_| mail.borrow_mut());
         let Mailbox { crossings, hops: records, .. } = &mut *mail.borrow_mut();
         let mut hops = records.iter();
         for crossing in crossings.drain(..) {

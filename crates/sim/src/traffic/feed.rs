@@ -1,4 +1,4 @@
-//! The feed: hands flows to the partitions of their hosts ahead of their start.
+//! The feed: distributes flows to the partitions of their hosts ahead of their start.
 
 use tidegate_core::Time;
 
@@ -6,16 +6,16 @@ use crate::setup::Setup;
 use crate::traffic::generate::Generator;
 use crate::traffic::submission::Submission;
 
-/// Minimum number of flows that are handed out at a time.
+/// Minimum number of flows that are distributed at a time.
 const BATCH: u32 = 64;
 
-/// Flows that have not been handed out.
+/// Flows that have not been distributed.
 pub(crate) struct Feed {
     generator: Generator,
     /// By host: number of its messages so far.
     numbers: Vec<u32>,
     submitted: u64,
-    /// All flows that start up to this time have been handed out.
+    /// All flows that start up to this time have been distributed.
     known: Time,
     /// Partition by host.
     partition_of: Vec<u32>,
@@ -33,15 +33,15 @@ impl Feed {
         }
     }
 
-    /// Returns the time up to which all flows have been handed out.
+    /// Returns the time up to which all flows have been distributed.
     pub(crate) fn known(&self) -> Time {
         self.known
     }
 
-    /// Hands out all flows that start up to `until`, and a few more, to the partitions of both
-    /// hosts. Flows that start at the same time are handed out together. Returns the start of the
+    /// Distributes all flows that start up to `until`, and a few more, to the partitions of both
+    /// hosts. Flows that start at the same time are distributed together. Returns the start of the
     /// first one.
-    pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
+    pub(crate) fn distribute(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
         let (first, mut last, mut left) = (self.generator.next_at(), Time::ZERO, BATCH);
         loop {
             let next = self.generator.next_at();
@@ -102,20 +102,20 @@ mod tests {
     }
 
     #[test]
-    fn known_time_covers_all_flows_handed_out() {
+    fn known_time_covers_all_distributed_flows() {
         let (mut feed, mut started) = (feed(500), Vec::new());
         for until in [0, 3, 4, 100, 101] {
             let before = started.len() as u64;
-            let first = feed.hand_out(Time::us(until), |_, flow| started.push(flow.flow.start));
+            let first = feed.distribute(Time::us(until), |_, flow| started.push(flow.flow.start));
             assert_eq!(first, Time::us(before / 2));
-            // Both flows of a pair have been handed out, so the next one starts a microsecond
+            // Both flows of a pair have been distributed, so the next one starts a microsecond
             // later.
             let next = started.len() as u64 / 2;
             assert_eq!(started.len() % 2, 0);
             assert!(feed.known() >= Time::us(until));
             assert_eq!(feed.known(), Time::ps(Time::us(next).as_ps() - 1));
         }
-        feed.hand_out(Time::us(600), |_, flow| started.push(flow.flow.start));
+        feed.distribute(Time::us(600), |_, flow| started.push(flow.flow.start));
         assert_eq!((feed.known(), started.len()), (Time::NEVER, 1_000));
     }
 }
