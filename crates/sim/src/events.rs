@@ -135,7 +135,7 @@ pub(crate) struct EventList<N> {
 
 /// Subtree of groups that are handled one event at a time. Node 0 is outside the tree: no leaf is
 /// below it, and no node above.
-const SHUT: Subtree = Subtree { root: 0, levels: 0, lookahead: 0, limit: 0 };
+const CLOSED: Subtree = Subtree { root: 0, levels: 0, lookahead: 0, limit: 0 };
 
 impl<N: Naming> EventList<N> {
     /// Builds the list for these groups and the common sources. Each source belongs to exactly one
@@ -150,7 +150,7 @@ impl<N: Naming> EventList<N> {
         let leaves = groups.iter().map(width).sum::<usize>().max(2).next_power_of_two();
         let sources = groups.iter().map(|group| group.sources.len()).sum();
         let mut leaf_of = vec![(0, 0); sources];
-        let mut subtrees = vec![SHUT; groups.len()];
+        let mut subtrees = vec![CLOSED; groups.len()];
         // Wide groups come first, so that each begins at a multiple of its width.
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|&group| std::cmp::Reverse(width(&groups[group])));
@@ -170,7 +170,7 @@ impl<N: Naming> EventList<N> {
         for (subtree, group) in subtrees.iter_mut().zip(&groups) {
             subtree.limit = if group.is_host { common } else { 2 * common };
             if subtree.lookahead == 0 {
-                *subtree = SHUT;
+                *subtree = CLOSED;
             }
         }
         EventList {
@@ -178,7 +178,7 @@ impl<N: Naming> EventList<N> {
             walk: WALKS[leaves.ilog2() as usize],
             leaf_of,
             groups: subtrees,
-            open: SHUT,
+            open: CLOSED,
             bound: 0,
             epoch: 0,
             naming,
@@ -226,7 +226,7 @@ impl<N: Naming> EventList<N> {
 
     /// Ends the batch and updates the nodes above its group.
     #[inline(always)]
-    pub(crate) fn shut(&mut self) {
+    pub(crate) fn close(&mut self) {
         let mut node = self.open.root as usize;
         let mut key = self.tree[node];
         while node > 1 {
@@ -234,7 +234,7 @@ impl<N: Naming> EventList<N> {
             node >>= 1;
             self.tree[node] = key;
         }
-        self.open = SHUT;
+        self.open = CLOSED;
     }
 
     /// Moves the event of `source` to `at`, which is at most [`FAR`] after the present. So it stays
@@ -323,7 +323,7 @@ mod tests {
     fn take(list: &mut EventList<Same>) -> Option<(Time, u32)> {
         let event = list.open(Time::NEVER)?;
         list.clear(event.1);
-        list.shut();
+        list.close();
         Some(event)
     }
 
@@ -400,7 +400,7 @@ mod tests {
             list.clear(source);
             batch.push(source);
         }
-        list.shut();
+        list.close();
         batch
     }
 
@@ -452,7 +452,7 @@ mod tests {
             list.clear(0);
             list.set(common, Time::ns(8));
             assert_eq!(list.next_of_open(), None);
-            list.shut();
+            list.close();
             assert_eq!(drain(&mut list), [(Time::ns(8), common), (Time::ns(9), 3)]);
         }
     }
@@ -466,7 +466,7 @@ mod tests {
         list.set(2, Time::ns(16));
         list.set(0, Time::ns(40));
         assert_eq!(list.next_of_open(), None);
-        list.shut();
+        list.close();
         let all = [(Time::ns(16), 2), (Time::ns(40), 0), (Time::ns(50), 1)];
         assert_eq!(drain(&mut list), all);
     }

@@ -77,8 +77,8 @@ impl<N: Naming> Clock<N> {
 
     /// Ends the batch.
     #[inline(always)]
-    pub(super) fn shut_batch(&mut self) {
-        self.events.shut();
+    pub(super) fn close_batch(&mut self) {
+        self.events.close();
     }
 
     /// An event source that is not a link.

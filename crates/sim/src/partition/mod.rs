@@ -140,7 +140,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
                     _ => break,
                 }
             }
-            self.links.clock.shut_batch();
+            self.links.clock.close_batch();
         }
         // This node may be ahead of others.
         self.links.clock.step_back();

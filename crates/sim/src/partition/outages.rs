@@ -58,7 +58,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    /// Takes a link down or brings it back.
+    /// Takes a link down or brings it up.
     fn toggle(&mut self, link: u32, down: bool) {
         for name in [2 * link, 2 * link + 1] {
             let Some(index) = self.links.find(name) else { continue };
@@ -67,7 +67,7 @@ impl<P: Probe, N: Naming> Partition<P, N> {
             }
             self.commit(index);
             self.clear_pauses(index);
-            if down { self.take_down(index) } else { self.bring_back(index) }
+            if down { self.take_down(index) } else { self.bring_up(index) }
         }
     }
 
@@ -83,10 +83,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
         }
     }
 
-    fn bring_back(&mut self, index: u32) {
+    fn bring_up(&mut self, index: u32) {
         let now = self.links.now();
         let port = &mut self.links.ports[index as usize];
-        port.mend(now);
+        port.bring_up(now);
         if let Some(host) = host_of(port.owner) {
             self.uplinks.restart(&mut self.links, &mut self.flows, host);
         }

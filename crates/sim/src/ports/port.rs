@@ -290,8 +290,8 @@ impl Port {
         self.flags |= flag::DOWN;
     }
 
-    /// Brings the link back.
-    pub(crate) fn mend(&mut self, now: Time) {
+    /// Brings the link up.
+    pub(crate) fn bring_up(&mut self, now: Time) {
         self.free_at = now;
         self.flags &= !flag::DOWN;
     }

@@ -267,7 +267,7 @@ impl Lazy {
             self.wake = Time::NEVER;
         }
         if up {
-            self.port.mend(now);
+            self.port.bring_up(now);
             self.uplink.changed();
             self.send_due(now);
         } else {
