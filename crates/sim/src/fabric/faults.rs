@@ -234,13 +234,13 @@ impl Injector {
         let link = Some(change.link).filter(|&link| toggles(&mut self.links_down[link as usize]));
         let host = change.host.filter(|&host| toggles(&mut self.hosts_down[host as usize]));
         if let Some(link) = link {
-            self.notice(now, link, change.down);
+            self.schedule_routing(now, link, change.down);
         }
         Some(Changed { down: change.down, link, host })
     }
 
     /// Routing will follow a change of a link. A change that is undone before remains unnoticed.
-    fn notice(&mut self, now: Time, link: u32, down: bool) {
+    fn schedule_routing(&mut self, now: Time, link: u32, down: bool) {
         let before = self.unrouted.len();
         self.unrouted.retain(|&(_, other, _)| other != link);
         if self.unrouted.len() == before {

@@ -172,7 +172,7 @@ impl Routing {
             && let Some(&circuit) = self.circuits.get(&(from, to))
             && let [up, between @ .., down] = &ports[..]
         {
-            let best = either_way(circuit, between.iter().map(link));
+            let best = bounding_link(circuit, between.iter().map(link));
             return message.over_path([link(up), best, link(down)].into_iter());
         }
         if let Some(kind) = self.routes.kind_of_pair(src, dst)
@@ -241,7 +241,10 @@ fn circuits(fabric: &Fabric, routes: &Routes) -> BTreeMap<(u32, u32), (Rate, Spa
 
 /// A link that is at least as fast as a circuit and as the packet network between the same racks,
 /// so that it bounds every message, whichever way its packets take.
-fn either_way(circuit: (Rate, Span), between: impl Iterator<Item = (Rate, Span)>) -> (Rate, Span) {
+fn bounding_link(
+    circuit: (Rate, Span),
+    between: impl Iterator<Item = (Rate, Span)>,
+) -> (Rate, Span) {
     let none = (Rate::default(), Span::ZERO);
     let (rate, delay) = between.fold(none, |all, link| (all.0.max(link.0), all.1 + link.1));
     (circuit.0.max(rate), circuit.1.min(delay))

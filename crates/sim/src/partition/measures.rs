@@ -158,7 +158,7 @@ impl Measures {
         let PortEnds { from, to } = self.setup.fabric.port_ends(name);
         let before = self.baselines[index as usize];
         let packets = port.packets - before.packets;
-        let waited = switching.left_for_rack(index);
+        let waited = switching.departed_for_rack(index);
         let (p99_bytes, p99_delay_ns) = switching.percentiles(links, index, end);
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;

@@ -73,7 +73,7 @@ impl Credits {
 
     /// Returns whether a credit may pass an empty queue at `now`. If so, charges it to the bucket.
     #[inline]
-    pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
+    pub(crate) fn bypasses_queue(&mut self, now: Time, frame: &Frame) -> bool {
         let bytes = frame.wire_bytes as u64;
         let passes = self.bucket.opens_for(bytes) <= now;
         if passes {

@@ -133,8 +133,8 @@ impl Scheduler {
 
     /// Returns whether a credit at a free port leaves at `now` without being queued.
     #[inline]
-    pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
-        self.credits.as_mut().is_some_and(|credits| credits.lets_through(now, frame))
+    pub(crate) fn credit_bypasses_queue(&mut self, now: Time, frame: &Frame) -> bool {
+        self.credits.as_mut().is_some_and(|credits| credits.bypasses_queue(now, frame))
     }
 
     /// Appends `packet` to its queue.
@@ -147,7 +147,7 @@ impl Scheduler {
 
     /// Returns whether a packet at a free port leaves at `now` without being queued.
     #[inline]
-    pub(crate) fn lets_through(&self, now: Time, frame: &Frame) -> bool {
+    pub(crate) fn bypasses_queue(&self, now: Time, frame: &Frame) -> bool {
         self.queues[queue_of(frame.priority)].opens() <= now
     }
 

@@ -359,7 +359,7 @@ impl Switching {
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
         let wire = links.packets.frames[packet as usize].wire_bytes;
         self.switches[switch as usize].used += wire as u64;
-        self.note_occupancy(links, switch);
+        self.record_occupancy(links, switch);
     }
 
     /// Returns whether the packet does not fit into the shared buffer, into its queue if the switch
@@ -380,18 +380,18 @@ impl Switching {
                 && self.admits(links, switch, index, wire))
     }
 
-    /// Notes the occupancy of a switch if it seems to be a new maximum.
+    /// Records the occupancy of a switch if it seems to be a new maximum.
     #[inline(always)]
-    fn note_occupancy<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
+    fn record_occupancy<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
         let Switch { used, max_used, .. } = self.switches[switch as usize];
         if used > max_used {
-            self.reach_new_high(links, switch);
+            self.record_maximum(links, switch);
         }
     }
 
     /// The occupancy may be stale: commits every port of the switch, and compares again.
     #[inline(never)]
-    fn reach_new_high<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
+    fn record_maximum<P: Probe, N: Naming>(&mut self, links: &mut Links<P, N>, switch: u32) {
         self.commit_switch(links, switch);
         let switch = &mut self.switches[switch as usize];
         switch.max_used = switch.max_used.max(switch.used);

@@ -103,7 +103,7 @@ impl Switching {
         if links.ports[port as usize].flags & flag::MARKS_EARLY != 0 {
             self.mark(links, port, packet);
         }
-        self.note_level(&links.ports[port as usize], port, now);
+        self.record_level(&links.ports[port as usize], port, now);
         links.packets.frames[packet as usize].at = now;
         let Some(racks) = self.racks.as_deref_mut() else { return };
         racks.all[rack].push(queue, packet, now, &mut links.packets.frames);
@@ -112,11 +112,11 @@ impl Switching {
         self.commit_rack(links, rack);
         let port = &mut links.ports[port as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        self.note_occupancy(links, switch);
+        self.record_occupancy(links, switch);
     }
 
     /// Records how long the queue of the port `index` has had its length.
-    fn note_level(&mut self, port: &Port, index: u32, now: Time) {
+    fn record_level(&mut self, port: &Port, index: u32, now: Time) {
         if port.flags & flag::HISTOGRAMS != 0 {
             self.histograms[index as usize].level(now, port.queue_bytes);
         }
@@ -172,7 +172,7 @@ impl Switching {
         let announced = voqs.announces(queue, start);
         let (_, tx_bytes) = voqs.bytes(queue);
         let packet = voqs.pop(queue, port, &links.packets.frames);
-        self.note_level(&links.ports[home as usize], home, start);
+        self.record_level(&links.ports[home as usize], home, start);
         self.show(&mut links.ports, rack, queue);
         let kept = &mut links.ports[home as usize];
         let (queue_bytes, flags) = (kept.queue_bytes, kept.flags);

@@ -53,7 +53,7 @@ impl Switching {
         let frame = links.packets.frames[packet as usize];
         let now = links.now();
         if links.ports[index as usize].is_free(now)
-            && self.scheduler_mut(index).is_some_and(|of| of.lets_through(now, &frame))
+            && self.scheduler_mut(index).is_some_and(|of| of.bypasses_queue(now, &frame))
         {
             // It is not buffered.
             if links.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
@@ -83,7 +83,7 @@ impl Switching {
         let (now, frame) = (links.now(), links.packets.frames[packet as usize]);
         let is_free = links.ports[index as usize].is_free(now);
         let Some(scheduler) = self.scheduler_mut(index) else { return };
-        if is_free && scheduler.lets_credit_through(now, &frame) {
+        if is_free && scheduler.credit_bypasses_queue(now, &frame) {
             return self.start(links, index, packet, now, Span::ZERO);
         }
         if scheduler.refuses_credit(&frame) {
@@ -117,7 +117,7 @@ impl Switching {
         }
         let port = &mut links.ports[index as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        self.note_occupancy(links, switch);
+        self.record_occupancy(links, switch);
     }
 
     /// A packet joins a queue of a port and takes room in its switch's buffer.

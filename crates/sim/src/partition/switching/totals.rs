@@ -66,7 +66,7 @@ impl Switching {
     }
 
     /// Packets that have left the queue whose measures the port keeps, if it is one for a rack.
-    pub(in crate::partition) fn left_for_rack(&self, index: u32) -> Option<u64> {
+    pub(in crate::partition) fn departed_for_rack(&self, index: u32) -> Option<u64> {
         self.racks.as_ref().and_then(|racks| racks.left(index))
     }
 
