@@ -86,7 +86,7 @@ impl ProcessGroup for Mpi {
     }
 
     /// Reports to rank 0 before this process ends, because the launcher then ends all processes.
-    fn give_up(self: Box<Self>, lost: &RankFailure) {
+    fn abort(self: Box<Self>, lost: &RankFailure) {
         let mut line = self.line();
         let text = format!("{}\n{}", lost.rank, lost.why).into_bytes();
         let own = line.rank;

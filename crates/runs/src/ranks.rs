@@ -69,9 +69,9 @@ impl Ranks {
             .and_then(|value| self.synchronise_end().map(|()| value).map_err(Error::RankFailure));
         match &result {
             Ok(_) => self.group.leave(),
-            Err(Error::RankFailure(lost)) => self.group.give_up(lost),
+            Err(Error::RankFailure(lost)) => self.group.abort(lost),
             Err(error) => {
-                self.group.give_up(&RankFailure { rank: self.rank, why: error.to_string() });
+                self.group.abort(&RankFailure { rank: self.rank, why: error.to_string() });
             }
         }
         result

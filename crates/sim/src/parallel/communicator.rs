@@ -33,7 +33,7 @@ pub trait ProcessGroup: Sync {
     /// Number of processes on this machine.
     fn on_this_machine(&self) -> usize;
     /// Reports to the other processes that this one fails, and why.
-    fn give_up(self: Box<Self>, failure: &RankFailure);
+    fn abort(self: Box<Self>, failure: &RankFailure);
     /// Leaves the group; every process does so at the end of a run.
     fn leave(self: Box<Self>);
 }
