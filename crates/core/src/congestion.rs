@@ -81,7 +81,7 @@ pub struct Trim {
     pub at_scheduled_link: bool,
 }
 
-/// Answer of a congestion control.
+/// Decision of a congestion control.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
     /// Bytes that may be in flight, subject to the connection's [`WindowRule`] and counted as it

@@ -34,7 +34,7 @@ impl TokenBucket {
 
     /// Charges `bytes` that start to leave at `start`.
     #[inline]
-    pub fn pay(&mut self, start: Time, bytes: u64) {
+    pub fn charge(&mut self, start: Time, bytes: u64) {
         self.paid = self.paid.max(start).after(self.pace.serialise(bytes));
     }
 }
@@ -49,7 +49,7 @@ mod tests {
         let mut bucket = TokenBucket::new(Rate::gbps(8), 200);
         let mut left = |at: Time| {
             let opens = bucket.opens_for(100).max(at);
-            bucket.pay(opens, 100);
+            bucket.charge(opens, 100);
             opens
         };
         let ns = |ns| Time::ZERO + Span::ns(ns);

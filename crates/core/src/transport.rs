@@ -134,7 +134,7 @@ pub enum Reply {
     Echo,
 }
 
-/// Answer to "which packet next?".
+/// Decision of a transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
     /// The slot holds a packet.

@@ -123,8 +123,8 @@ pub enum Pattern {
         /// round. The time is the same in every round.
         jitter: Span,
     },
-    /// Each asking host sends requests at random times to `fan_in` random hosts of one random other
-    /// rack, which all answer at once. Sizes are those of all answers to a request together.
+    /// Each requesting host sends requests at random times to `fan_in` random hosts of one random
+    /// other rack, which all reply at once. Sizes are those of all replies to a request together.
     Requests {
         /// Mean gap between requests of one host, in picoseconds.
         mean_gap_ps: f64,
@@ -132,7 +132,7 @@ pub enum Pattern {
         askers: Vec<u32>,
         /// Hosts by rack: at least two racks, each with at least `fan_in` hosts.
         racks: Vec<Vec<u32>>,
-        /// Number of answers to a request.
+        /// Number of replies to a request.
         fan_in: u32,
     },
     /// Clients that send a request to a random server, wait for its reply, think, and repeat. The
@@ -298,7 +298,7 @@ impl Traffic {
             }
             Pattern::RotatingIncast { senders, gap_ps, .. } => senders.len() as f64 * 1e12 / gap_ps,
             Pattern::Requests { mean_gap_ps, askers, fan_in, .. } => {
-                // A size is that of all answers together.
+                // A size is that of all replies together.
                 let mut wholes = Vec::new();
                 let fan_in = u64::from(*fan_in);
                 let rate = (askers.len() as u64 * fan_in) as f64 * 1e12 / mean_gap_ps;
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn size_mix_includes_answers_and_replies() {
+    fn size_mix_includes_replies_of_all_patterns() {
         let requests =
             Pattern::Requests { mean_gap_ps: 1e6, askers: vec![0], racks: Vec::new(), fan_in: 4 };
         assert_eq!(mix(vec![traffic(requests, Sizes::Fixed(400), 1)]), [(100, 4e6)]);

@@ -70,7 +70,7 @@ impl Circuits {
     }
 
     /// Two racks that send to the same rack in a matching, if any.
-    pub fn clash(matching: &[u16]) -> Option<(usize, usize)> {
+    pub fn conflict(matching: &[u16]) -> Option<(usize, usize)> {
         let mut first = vec![None; matching.len()];
         for (rack, &to) in matching.iter().enumerate() {
             if let Some(taken) = first.get_mut(to as usize)
@@ -114,7 +114,7 @@ impl Circuits {
             if matching.len() != racks || matching.iter().any(|&to| to as usize >= racks) {
                 return Err(format!("matching {slot} does not list each of {racks} racks"));
             }
-            if let Some((a, b)) = Circuits::clash(matching) {
+            if let Some((a, b)) = Circuits::conflict(matching) {
                 return Err(format!(
                     "matching {slot}: racks {a} and {b} both send to rack {}",
                     matching[a]
@@ -186,8 +186,8 @@ mod tests {
     }
 
     #[test]
-    fn clash_returns_both_racks() {
-        assert_eq!(Circuits::clash(&[1, 2, 0, 3]), None);
-        assert_eq!(Circuits::clash(&[1, 3, 0, 3]), Some((1, 3)));
+    fn conflict_returns_both_racks() {
+        assert_eq!(Circuits::conflict(&[1, 2, 0, 3]), None);
+        assert_eq!(Circuits::conflict(&[1, 3, 0, 3]), Some((1, 3)));
     }
 }

@@ -151,7 +151,7 @@ fn matchings(table: &Table, racks: u16) -> Result<Vec<Vec<u16>>, Error> {
             return Err(error(format!("the number {other}")));
         }
         let matching: Vec<u16> = row.numbers.iter().map(|&to| to as u16).collect();
-        match Circuits::clash(&matching) {
+        match Circuits::conflict(&matching) {
             Some((a, b)) => {
                 Err(error(format!("racks {a} and {b}, which both send to {}", matching[a])))
             }

@@ -63,7 +63,7 @@ impl Credits {
         let packet = self.fifo.pop(frames);
         let bytes = frames[packet as usize].wire_bytes as u32;
         self.bytes -= bytes;
-        self.bucket.pay(start, bytes as u64);
+        self.bucket.charge(start, bytes as u64);
         self.ready = match self.fifo.head() {
             NIL => Time::NEVER,
             head => self.opens_for(&frames[head as usize]),
@@ -77,7 +77,7 @@ impl Credits {
         let bytes = frame.wire_bytes as u64;
         let passes = self.bucket.opens_for(bytes) <= now;
         if passes {
-            self.bucket.pay(now, bytes);
+            self.bucket.charge(now, bytes);
         }
         passes
     }

@@ -79,7 +79,7 @@ impl Nic {
         }
         let leaving = self.waiting.pop_front()?;
         self.bytes -= leaving.wire_bytes;
-        self.bucket.pay(now, leaving.wire_bytes as u64);
+        self.bucket.charge(now, leaving.wire_bytes as u64);
         self.open();
         Some(leaving)
     }
