@@ -57,7 +57,7 @@ enum Next {
     List(Vec<Flow>),
     /// Poisson arrivals of one host.
     Poisson { rng: Rng, block: Arc<Traffic>, sender: u32 },
-    /// Requests of one host, and the answers to the last request that have not been submitted.
+    /// Requests of one host, and the replies to the last request that have not been submitted.
     Requests { rng: Rng, block: Arc<Traffic>, asker: u32, rest: Vec<Flow> },
     /// Bursts, and the rest of the present burst in reverse order.
     Incast { rng: Rng, block: Arc<Traffic>, hosts: u32, burst_at: Time, rest: Vec<Flow> },
@@ -286,7 +286,7 @@ impl Next {
                     if at >= block.stop {
                         return None;
                     }
-                    *rest = answers(block, *asker, at, rng);
+                    *rest = replies(block, *asker, at, rng);
                 }
                 rest.pop()
             }
@@ -332,18 +332,18 @@ fn flow(block: &Traffic, src: u32, dst: u32, start: Time, rng: &mut Rng) -> Flow
     Flow { src, dst, bytes: block.sizes.draw(rng), start, ..template(block) }
 }
 
-/// The answers to a request that `asker` sends at `at`.
-fn answers(block: &Traffic, asker: u32, at: Time, rng: &mut Rng) -> Vec<Flow> {
+/// The replies to a request of `asker`, all of which start at `at`.
+fn replies(block: &Traffic, asker: u32, at: Time, rng: &mut Rng) -> Vec<Flow> {
     let Pattern::Requests { racks, fan_in, .. } = &block.pattern else { return Vec::new() };
     let others: Vec<_> = racks.iter().filter(|rack| !rack.contains(&asker)).collect();
     let mut servers = others[rng.below(others.len() as u64) as usize].clone();
     rng.shuffle(&mut servers);
     let whole = block.sizes.draw(rng);
-    let answer = |(number, &src)| {
+    let reply = |(number, &src)| {
         let bytes = share(whole, *fan_in, number);
         Flow { src, dst: asker, bytes, start: at, ..template(block) }
     };
-    (0..*fan_in).zip(&servers).map(answer).collect()
+    (0..*fan_in).zip(&servers).map(reply).collect()
 }
 
 /// A random permutation without fixed points.
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_answered_by_one_other_rack() {
+    fn replies_come_from_one_other_rack() {
         let racks: Vec<Vec<u32>> = vec![vec![0, 1, 2, 3, 4], vec![5, 6, 7], vec![8, 9, 10, 11]];
         let (askers, mean_gap_ps) = ((0..12).collect(), 600e6);
         let pattern = Pattern::Requests { mean_gap_ps, askers, racks: racks.clone(), fan_in: 3 };
@@ -441,14 +441,14 @@ mod tests {
         assert!((1_821..=2_179).contains(&requests.len()), "{}", requests.len());
         let rack = |host: u32| racks.iter().position(|rack| rack.contains(&host)).unwrap();
         let (mut by_client, mut replies) = ([0; 12], [[0i32; 3]; 3]);
-        for ((_, asker), answers) in &requests {
-            let from = rack(answers[0].src);
-            assert!(from != rack(*asker) && answers.iter().all(|flow| rack(flow.src) == from));
-            let mut servers: Vec<u32> = answers.iter().map(|flow| flow.src).collect();
+        for ((_, asker), flows) in &requests {
+            let from = rack(flows[0].src);
+            assert!(from != rack(*asker) && flows.iter().all(|flow| rack(flow.src) == from));
+            let mut servers: Vec<u32> = flows.iter().map(|flow| flow.src).collect();
             servers.sort_unstable();
             servers.dedup();
-            assert_eq!(servers.len(), 3, "each server answers once");
-            let mut shares: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
+            assert_eq!(servers.len(), 3, "each server replies once");
+            let mut shares: Vec<u64> = flows.iter().map(|flow| flow.bytes).collect();
             shares.sort_unstable();
             assert_eq!(shares, [333, 333, 334], "of 1,000 bytes");
             by_client[*asker as usize] += 1;
