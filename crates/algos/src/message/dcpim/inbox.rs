@@ -56,7 +56,7 @@ pub(super) struct Incoming {
     /// Number of tokens so far; a short message counts one for each packet. Wraps.
     pub(super) tokens: u32,
     /// The highest token that data has used, plus one.
-    pub(super) answered: u32,
+    pub(super) used_tokens: u32,
     pub(super) token_at: Time,
     pub(super) order: u64,
 }

@@ -50,11 +50,11 @@ impl Inbox {
             }
         }
         self.matching.stage_at = calendar.next_stage(step.now);
-        self.rest();
+        self.disable_if_unmatched();
     }
 
     /// Disables events while there is nothing to match.
-    fn rest(&mut self) {
+    fn disable_if_unmatched(&mut self) {
         let matching = &mut self.matching;
         let matched = matching.busy + matching.taken > 0 || !matching.offers.is_empty();
         if !matched && self.wanting.is_empty() {
@@ -72,7 +72,7 @@ impl Inbox {
         matching.sending.retain(|&matched| matched != number);
         matching.next.retain(|&matched| matched != number);
         matching.offers.retain(|offer| offer.source != number);
-        self.rest();
+        self.disable_if_unmatched();
     }
 
     /// Requests the channels that each sender's shortest message could fill, from the `first`
@@ -164,7 +164,7 @@ impl Inbox {
             let accept = Accept { message: offer.message, epoch, round, channels, prompt };
             step.send(source.host, Header::Accept(accept));
             if prompt > 0 {
-                self.wind(step, offer.source);
+                self.start_clocks(step, offer.source);
             }
         }
         self.matching.offers = offers;
@@ -199,7 +199,7 @@ impl Inbox {
         matching.sending = next;
         for at in 0..self.matching.sending.len() {
             let number = self.matching.sending[at];
-            self.wind(step, number);
+            self.start_clocks(step, number);
         }
     }
 
@@ -240,6 +240,6 @@ impl Inbox {
         (matching.busy, matching.taken, matching.prompt) = (0, 0, 0);
         matching.round = None;
         matching.stage_at = step.settings.calendar.next_stage(step.now);
-        self.rest();
+        self.disable_if_unmatched();
     }
 }

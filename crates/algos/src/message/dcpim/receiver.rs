@@ -110,7 +110,7 @@ impl Inbox {
         self.rank(slot);
         let number = self.messages[slot].source;
         self.reschedule(step, number);
-        self.wind(step, number);
+        self.start_clocks(step, number);
     }
 
     /// Sets the size of a message whose size was unknown.
@@ -173,7 +173,7 @@ impl Inbox {
         let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes);
         let near = |packet: &u64| *packet < message.window.base() + step.settings.ahead;
         if let Some(packet) = packet.filter(near) {
-            message.answer(data.token);
+            message.mark_used(data.token);
             if message.window.insert(packet) {
                 message.received += 1;
                 let id = MessageId { src: self.sources[source as usize].host, id: message.id };
@@ -182,7 +182,7 @@ impl Inbox {
                     self.rank(slot);
                 }
             }
-            self.wind_for(step, slot);
+            self.resume_clocks(step, slot);
         }
         self.finish(step, slot, app)
     }

@@ -18,17 +18,17 @@ const PROMPT: u32 = 1;
 impl Incoming {
     /// Registers data with the number of a token.
     #[inline]
-    pub(super) fn answer(&mut self, token: u32) {
-        let ahead = token.wrapping_add(1).wrapping_sub(self.answered);
+    pub(super) fn mark_used(&mut self, token: u32) {
+        let ahead = token.wrapping_add(1).wrapping_sub(self.used_tokens);
         if ahead <= self.outstanding() {
-            self.answered = token.wrapping_add(1);
+            self.used_tokens = token.wrapping_add(1);
         }
     }
 
     /// Tokens since the last one that data has used.
     #[inline]
     fn outstanding(&self) -> u32 {
-        self.tokens.wrapping_sub(self.answered)
+        self.tokens.wrapping_sub(self.used_tokens)
     }
 
     /// No packet from there on has a token yet.
@@ -59,7 +59,7 @@ impl Inbox {
     }
 
     /// Starts those clocks of a source that are stopped or wait for data.
-    pub(super) fn wind(&mut self, step: &Step<'_>, source: u32) {
+    pub(super) fn start_clocks(&mut self, step: &Step<'_>, source: u32) {
         for clock in [CLOCKS * source, CLOCKS * source + PROMPT] {
             let at = self.sources[source as usize].clocks[(clock % CLOCKS) as usize];
             let paced = self.clocks.run(clock) && !at.waits;
@@ -71,11 +71,11 @@ impl Inbox {
 
     /// Data of a message has arrived: resumes the clocks of its source if they waited for it.
     #[inline]
-    pub(super) fn wind_for(&mut self, step: &Step<'_>, slot: u32) {
+    pub(super) fn resume_clocks(&mut self, step: &Step<'_>, slot: u32) {
         let source = &self.sources[self.messages[slot].source as usize];
         let idle = source.clocks.iter().any(|clock| clock.waits);
         if idle && source.messages.first().is_some_and(|(_, first)| first == slot) {
-            self.wind(step, self.messages[slot].source);
+            self.start_clocks(step, self.messages[slot].source);
         }
     }
 
@@ -116,7 +116,7 @@ impl Inbox {
                 if step.now < patience {
                     return self.set_clock(clock, patience, true);
                 }
-                message.answered = message.tokens.wrapping_sub(most - 1);
+                message.used_tokens = message.tokens.wrapping_sub(most - 1);
             }
             self.send_token(step, slot, label);
         }
