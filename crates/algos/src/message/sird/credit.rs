@@ -248,7 +248,7 @@ impl Bucket {
 
     /// Number of a new message's packets for which the receiver books credit as taken by the
     /// sender, if it announces `unscheduled`: at most a BDP, and at least a packet.
-    pub(super) fn believed(&self, settings: &Settings, size: u64, unscheduled: u64) -> u64 {
+    pub(super) fn bookable_packets(&self, settings: &Settings, size: u64, unscheduled: u64) -> u64 {
         let full = settings.full as i64;
         let left = MOST_TAKEN_BDPS * settings.bdp - self.outstanding;
         let room = left.min(settings.bdp.max(full)).max(0);

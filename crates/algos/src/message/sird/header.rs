@@ -213,7 +213,7 @@ const SENDER_CONGESTED: u8 = END_OF_MESSAGE << 1;
 const STALLED: u8 = END_OF_MESSAGE;
 
 /// Properties of a packet that a receiver needs before it parses the header.
-pub(super) struct Glance {
+pub(super) struct Preview {
     /// Whether it describes a message completely.
     pub(super) announces: bool,
     /// Whether it is data, and so carries its departure time if requested.
@@ -222,12 +222,12 @@ pub(super) struct Glance {
     pub(super) sender_congested: bool,
 }
 
-impl Glance {
+impl Preview {
     /// Reads a body; `None` if it holds no SIRD packet.
     #[inline(always)]
-    pub(super) fn at(body: &Body) -> Option<Glance> {
+    pub(super) fn of(body: &Body) -> Option<Preview> {
         let kind = body.tag & KIND;
-        (kind <= BUSY).then_some(Glance {
+        (kind <= BUSY).then_some(Preview {
             announces: kind <= REQUEST,
             is_data: kind == DATA,
             sender_congested: kind == DATA && body.tag & SENDER_CONGESTED != 0,

@@ -112,7 +112,7 @@ use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use credit::Pacer;
-use header::{Data, Glance, Header};
+use header::{Data, Preview, Header};
 use receiver::Inbox;
 use sender::Outbox;
 use target::TargetLaw;
@@ -494,15 +494,15 @@ impl<P> Transport for CreditTransport<P> {
         let CreditTransport { settings, inbox, outbox, control, .. } = self;
         let step = &mut Step { settings, now, control };
         let src = packet.body.src;
-        let Some(glance) = Glance::at(packet.body) else { return Reply::None };
-        let source = inbox.source(settings, src, glance.announces);
+        let Some(preview) = Preview::of(packet.body) else { return Reply::None };
+        let source = inbox.source(settings, src, preview.announces);
         if let Some(source) = source {
             inbox.changed(now);
             let congested = match settings.signal {
                 _ if settings.law.is_some() => false,
                 NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
                 // In other packets the departure time is undefined.
-                NetworkSignal::Delay if glance.is_data => {
+                NetworkSignal::Delay if preview.is_data => {
                     let is_full = packet.body.payload_bytes as u64 == settings.segments.mtu;
                     let delay = inbox.delay(source, now, packet.body.sent_at, is_full);
                     delay >= settings.delay_threshold
@@ -512,7 +512,7 @@ impl<P> Transport for CreditTransport<P> {
                     packet.frame.peak_hop_delay >= settings.delay_threshold
                 }
             };
-            inbox.on_packet(step, source, glance.sender_congested, congested);
+            inbox.on_packet(step, source, preview.sender_congested, congested);
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {

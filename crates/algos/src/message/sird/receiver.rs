@@ -292,9 +292,9 @@ impl Inbox {
             return Known::Never;
         }
         let bucket = &self.sources[number as usize].bucket;
-        let believed = bucket.believed(settings, size, unscheduled);
+        let granted = bucket.bookable_packets(settings, size, unscheduled);
         let [taken, booked] =
-            [unscheduled, believed].map(|packets| settings.segments.wire_below(size, packets));
+            [unscheduled, granted].map(|packets| settings.segments.wire_below(size, packets));
         let order = settings.receiver_policy.first_order(&mut self.order);
         let slot = self.messages.insert(|last| Incoming {
             id: announced.message,
@@ -304,7 +304,7 @@ impl Inbox {
             connection: announced.connection,
             size,
             packets,
-            granted: believed,
+            granted,
             excess: taken - booked,
             window: last.window.cleared(),
             order,
