@@ -23,7 +23,7 @@ pub(crate) struct Departures {
 
 impl Departures {
     /// A packet leaves: the next new one, or one that left before.
-    pub(crate) fn left(&mut self, seq: u64, now: Time) {
+    pub(crate) fn record(&mut self, seq: u64, now: Time) {
         match self.latest.get_mut((seq - self.base) as usize) {
             Some(latest) => *latest = now,
             None => self.latest.push_back(now),
@@ -32,7 +32,7 @@ impl Departures {
     }
 
     /// A packet leaves with this entropy. To be called for all packets or for none.
-    pub(crate) fn took(&mut self, seq: u64, entropy: u32) {
+    pub(crate) fn record_entropy(&mut self, seq: u64, entropy: u32) {
         match self.entropies.get_mut((seq - self.base) as usize) {
             Some(latest) => *latest = entropy,
             None => self.entropies.push_back(entropy),
@@ -84,22 +84,22 @@ mod tests {
     #[test]
     fn first_is_the_oldest_latest_departure() {
         let mut departures = Departures::default();
-        (0..7).for_each(|seq| departures.left(seq, Time::ZERO));
+        (0..7).for_each(|seq| departures.record(seq, Time::ZERO));
         departures.advance(7);
-        (7..11).for_each(|seq| departures.left(seq, Time::us(seq)));
+        (7..11).for_each(|seq| departures.record(seq, Time::us(seq)));
         assert_eq!(departures.first(|_| false), Some((7, Time::us(7))));
         // 7 leaves again, 8 has arrived.
         assert!(!departures.has_left_since(7, Time::us(7)));
-        departures.left(7, Time::us(20));
+        departures.record(7, Time::us(20));
         assert!(departures.has_left_since(7, Time::us(7)));
         assert!(![6, 8, 11].iter().any(|&seq| departures.has_left_since(seq, Time::us(8))));
         assert_eq!(departures.first(|seq| seq == 8), Some((9, Time::us(9))));
         departures.advance(10);
         assert_eq!(departures.first(|_| false), Some((10, Time::us(10))));
-        departures.left(11, Time::us(21));
+        departures.record(11, Time::us(21));
         departures.advance(12);
         assert_eq!(departures.first(|_| false), None);
-        departures.left(12, Time::us(22));
+        departures.record(12, Time::us(22));
         assert_eq!(departures.first(|_| false), Some((12, Time::us(22))));
     }
 
@@ -107,8 +107,8 @@ mod tests {
     fn entropy_is_that_of_the_latest_departure() {
         let mut departures = Departures::default();
         for (seq, entropy) in [(0, 5), (1, 6), (2, 7), (1, 8)] {
-            departures.took(seq, entropy);
-            departures.left(seq, Time::ZERO);
+            departures.record_entropy(seq, entropy);
+            departures.record(seq, Time::ZERO);
         }
         departures.advance(1);
         let known: [_; 4] = core::array::from_fn(|seq| departures.entropy(seq as u64));

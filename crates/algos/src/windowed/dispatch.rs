@@ -145,9 +145,9 @@ impl<C: CongestionControl> Windowed<C> {
         let mut starts = sender.in_flight == 0;
         if let Some(departures) = &mut sender.departures {
             if sender.multipath.as_ref().is_some_and(|paths| paths.learns_from_losses()) {
-                departures.took(seq, entropy);
+                departures.record_entropy(seq, entropy);
             }
-            departures.left(seq, now);
+            departures.record(seq, now);
             starts |= sender.rto_at == Time::NEVER;
         }
         if starts {

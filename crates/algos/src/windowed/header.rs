@@ -129,7 +129,7 @@ impl Ack {
     /// Turns the data in `body`, which arrived with these frame flags, into its acknowledgement.
     /// Repeated fields keep their place.
     #[inline(always)]
-    pub(super) fn answer(
+    pub(super) fn acknowledge(
         body: &mut Body,
         frame_flags: u8,
         cumulative: u64,
@@ -215,7 +215,7 @@ mod tests {
         let mut body = Body { payload_bytes: 7, ..Body::default() };
         Header::Data(data).write(&mut body);
         let flags = frame_flag::CONGESTION_EXPERIENCED | frame_flag::ECN_CAPABLE;
-        Ack::answer(&mut body, flags | frame_flag::CIRCUIT, 8, 9, Span::ps(10));
+        Ack::acknowledge(&mut body, flags | frame_flag::CIRCUIT, 8, 9, Span::ps(10));
         let ack = Ack {
             marked: true,
             refused: false,
@@ -251,7 +251,7 @@ mod tests {
             let data = Header::read(&body);
             let Some(Header::Data(data)) = data else { panic!("{data:?}") };
             Header::Data(Data { probe, end_of_message: !probe, ..data }).write(&mut body);
-            Ack::answer(&mut body, 0, 1, 0, Span::ZERO);
+            Ack::acknowledge(&mut body, 0, 1, 0, Span::ZERO);
             assert!(matches!(Header::read(&body), Some(Header::Ack(ack)) if ack.probe == probe));
         }
     }

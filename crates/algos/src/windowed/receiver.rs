@@ -253,7 +253,8 @@ impl Receivers {
             receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
         };
         let mut packet = packet;
-        let echo = answer(&mut packet, receiver.next, sack, ack_flags, self.control_bytes, info);
+        let echo =
+            acknowledge(&mut packet, receiver.next, sack, ack_flags, self.control_bytes, info);
         if let Some(priority) = self.ack_priority {
             packet.frame.priority = priority;
         }
@@ -284,7 +285,7 @@ impl Receivers {
             Some(last) => **last = request,
             None => *requested = Some(Box::new(request)),
         }
-        let echo = answer(&mut packet, *seq, 0, ack_flags, self.control_bytes, info);
+        let echo = acknowledge(&mut packet, *seq, 0, ack_flags, self.control_bytes, info);
         Ack::refuse(packet.body);
         if self.coalesced.every == 1 {
             Reply::Send
@@ -317,7 +318,7 @@ impl Receivers {
         };
         let has_arrived = seq < *next || reorder.as_deref().is_some_and(has);
         let is_last_hop = packet.frame.priority > 0;
-        answer(&mut packet, *next, mask, ack_flags, self.control_bytes, info);
+        acknowledge(&mut packet, *next, mask, ack_flags, self.control_bytes, info);
         packet.frame.priority = self.ack_priority.unwrap_or(packet.frame.priority);
         if !has_arrived {
             Ack::request_again(packet.body, is_last_hop);
@@ -455,7 +456,7 @@ impl Receivers {
 
 /// Turns the data in `packet` into its acknowledgement. Returns the echoed frame flags.
 #[inline(always)]
-fn answer(
+fn acknowledge(
     packet: &mut PacketMut<'_>,
     cumulative: u64,
     sack: u64,
@@ -465,7 +466,7 @@ fn answer(
 ) -> u8 {
     let (frame, body) = (&mut *packet.frame, &mut *packet.body);
     let echo = frame.flags & ECHOED;
-    Ack::answer(body, echo, cumulative, sack, frame.peak_hop_delay);
+    Ack::acknowledge(body, echo, cumulative, sack, frame.peak_hop_delay);
     core::mem::swap(&mut frame.dst, &mut body.src);
     frame.peak_hop_delay = Span::ZERO;
     frame.flags = ack_flags;

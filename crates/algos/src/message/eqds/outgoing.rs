@@ -133,7 +133,7 @@ impl Outgoing {
     pub(super) fn leave(&mut self, settings: &Settings, packet: u64, now: Time) {
         let wire = settings.segments.wire(self.size, packet);
         self.credit -= wire as i64;
-        self.departures.left(packet, now);
+        self.departures.record(packet, now);
         if let Some(window) = &mut self.window {
             window.add(wire);
         }

@@ -331,7 +331,7 @@ impl Inbox {
         if self.messages[slot].size != data.size {
             self.learn_size(settings, slot, data.size);
         }
-        self.take_in(step, slot, data.offset, payload_bytes, app);
+        self.register_data(step, slot, data.offset, payload_bytes, app);
         let answer = self.finish(step, slot, app);
         self.serve(step, source);
         answer
@@ -340,7 +340,7 @@ impl Inbox {
     /// Registers an arrived packet: reports it to the application if it belongs to the message and
     /// is new.
     #[inline]
-    fn take_in<A: Application>(
+    fn register_data<A: Application>(
         &mut self,
         step: &Step<'_>,
         slot: u32,
