@@ -150,11 +150,11 @@ pub struct Dcqcn {
     /// Time up to which α has been updated.
     alpha_at: Time,
     /// A notification has arrived since `alpha_at`, under `ticks`.
-    noted: bool,
+    is_notified: bool,
     /// Arrival of the first notification: origin of the ticks.
     first: Time,
-    /// Marks before this time are not notifications.
-    deaf_until: Time,
+    /// Marks before this time cause no notification.
+    notifies_from: Time,
     /// Tick at which a notification takes effect.
     decrease_at: Time,
     /// Next increase by the timer; never while the rate is the NIC's.
@@ -200,9 +200,9 @@ impl CongestionControl for Dcqcn {
             target_bps: pace.bps(),
             alpha: 1.0,
             alpha_at: Time::NEVER,
-            noted: false,
+            is_notified: false,
             first: Time::NEVER,
-            deaf_until: Time::ZERO,
+            notifies_from: Time::ZERO,
             decrease_at: Time::NEVER,
             increase_at: Time::NEVER,
             byte_counter,
@@ -214,8 +214,8 @@ impl CongestionControl for Dcqcn {
 
     fn on_ack(&mut self, params: &DcqcnParams, ack: &Ack<'_>) {
         self.catch_up(params, ack.now);
-        if ack.marked && ack.now >= self.deaf_until {
-            self.deaf_until = ack.now.after(params.cnp_interval);
+        if ack.marked && ack.now >= self.notifies_from {
+            self.notifies_from = ack.now.after(params.cnp_interval);
             self.notify(params, ack.now);
         }
     }
@@ -279,7 +279,7 @@ impl Dcqcn {
             }
             Reaction::Ticks => {
                 self.age(params, now);
-                self.noted = !is_first;
+                self.is_notified = !is_first;
                 if self.decrease_at == Time::NEVER {
                     let tick = params.decrease_interval;
                     let passed = now.since(self.first).as_ps() / tick.as_ps();
@@ -299,8 +299,8 @@ impl Dcqcn {
         }
         self.alpha_at = self.alpha_at.after(interval.times(passed));
         let kept = 1.0 - params.g;
-        let noted = if core::mem::take(&mut self.noted) { params.g } else { 0.0 };
-        self.alpha = self.alpha * kept + noted; // DCQCN eq. 1 and 2
+        let increment = if core::mem::take(&mut self.is_notified) { params.g } else { 0.0 };
+        self.alpha = self.alpha * kept + increment; // DCQCN eq. 1 and 2
         if passed > 1 {
             self.alpha *= math::pow(kept, (passed - 1) as f64);
         }

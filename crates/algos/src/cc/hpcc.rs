@@ -244,7 +244,7 @@ impl CongestionControl for Hpcc {
             LossKind::Recovery => (self.window / 2.0).max(self.min_window),
             LossKind::Timeout => self.min_window,
         };
-        self.begin_anew();
+        self.reset_references();
     }
 
     fn limit(&self, params: &HpccParams) -> Limit {
@@ -300,7 +300,7 @@ impl Link {
 
 impl Hpcc {
     /// Resets the references to the window, and the stages to zero.
-    fn begin_anew(&mut self) {
+    fn reset_references(&mut self) {
         let reference = self.window;
         let links = self.by_hop.iter_mut().flat_map(|links| links.iter_mut());
         links
