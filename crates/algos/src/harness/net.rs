@@ -27,9 +27,9 @@ pub(crate) struct Faults {
     /// Share of packets that carry a congestion signal, if they support one.
     pub(crate) congestion: f64,
     /// Loses all packets from this host in this interval.
-    pub(crate) mute: Outage,
+    pub(crate) egress_outage: Outage,
     /// Loses all packets to this host in this interval.
-    pub(crate) deaf: Outage,
+    pub(crate) ingress_outage: Outage,
     /// Loses the first packet of each kind whose bit is set; see [`kinds`](super::kinds).
     pub(crate) first_of: u32,
 }
@@ -42,8 +42,8 @@ pub(crate) const NO_FAULTS: Faults = Faults {
     echo: None,
     jitter: Span::us(1),
     congestion: 0.0,
-    mute: None,
-    deaf: None,
+    egress_outage: None,
+    ingress_outage: None,
     first_of: 0,
 };
 
@@ -218,12 +218,12 @@ impl<T: Subject> Net<T> {
     }
 
     fn loses(&mut self, at: Time, frame: &Frame, body: &Body, kind: usize) -> bool {
-        let Faults { loss, mute, deaf, first_of, .. } = self.faults;
+        let Faults { loss, egress_outage, ingress_outage, first_of, .. } = self.faults;
         self.faults.first_of &= !(1 << kind);
         let falls_into = |outage: Outage, of: u32| {
             outage.is_some_and(|(host, from, to)| host == of && (from..to).contains(&at))
         };
-        let cut_off = falls_into(mute, body.src) || falls_into(deaf, frame.dst);
+        let cut_off = falls_into(egress_outage, body.src) || falls_into(ingress_outage, frame.dst);
         self.rng.unit() < loss || cut_off || first_of & 1 << kind != 0
     }
 

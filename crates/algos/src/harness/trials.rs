@@ -15,7 +15,7 @@ use crate::kit::lanes::MAX_LANES;
 use super::{FORGED, Faults, NO_FAULTS, Net, RATE, Subject, kinds, receive, transmit};
 
 /// A few dozen messages of many sizes among four hosts, some of them stopped.
-pub(crate) struct Chaos {
+pub(crate) struct RandomTrial {
     /// Size of the largest messages of known size.
     pub(crate) most_bytes: u64,
     /// Longest time in nanoseconds until messages of unknown size are stopped, after a pause of all
@@ -34,7 +34,7 @@ pub(crate) struct Variation<P> {
     pub(crate) patient: bool,
 }
 
-impl Chaos {
+impl RandomTrial {
     fn run<T: Subject>(&self, seed: u64, params: &T::Params, faults: Faults) -> Net<T> {
         let mut net = Net::<T>::new(4, params, faults, seed);
         let mut rng = Rng::stream(seed, Domain::Traffic, 0);
@@ -89,24 +89,30 @@ impl Chaos {
     /// Hosts forget each other in the middle of messages and restart: runs this number of seeds for
     /// each of these shares of loss and duplication. Messages between other hosts arrive exactly
     /// once, and later messages between the two do, too.
-    pub(crate) fn survive_coming_and_going<T: Subject>(
+    pub(crate) fn survive_session_restarts<T: Subject>(
         &self,
         faults: &[(f64, f64, u64)],
         vary: impl Fn(u64) -> Variation<T::Params>,
     ) {
         for_each_seed(faults, vary, |case, seed, faults, Variation { params, .. }| {
-            self.come_and_go::<T>(case, seed, params, faults);
+            self.restart_sessions::<T>(case, seed, params, faults);
         });
     }
 
-    fn come_and_go<T: Subject>(&self, case: &str, seed: u64, params: &T::Params, faults: Faults) {
+    fn restart_sessions<T: Subject>(
+        &self,
+        case: &str,
+        seed: u64,
+        params: &T::Params,
+        faults: Faults,
+    ) {
         let mut net = Net::<T>::new(4, params, faults, seed);
         // A host that forgets its peer may receive packets of an acknowledged message.
         net.app.all_new = true;
         let mut rng = Rng::stream(seed, Domain::Traffic, 1);
         let long = self.until - Time::ZERO;
         for _ in 0..6 {
-            let mut endless = self.talk(&mut net, &mut rng, &[]);
+            let mut endless = self.submit_some(&mut net, &mut rng, &[]);
             let (a, b, _) = self.draw::<T>(&mut rng);
             match rng.below(3) {
                 // Both ends end the session at the same time.
@@ -117,14 +123,14 @@ impl Chaos {
                 _ => net.forget(a, b),
             }
             if rng.below(2) == 0 {
-                endless.extend(self.talk(&mut net, &mut rng, &[(a, b)]));
+                endless.extend(self.submit_some(&mut net, &mut rng, &[(a, b)]));
             }
             if rng.below(2) == 0 {
                 stop_all(&mut net, &mut endless);
                 net.run(net.now + Span::us(rng.below(4_000)));
             }
             net.end_session([a, b]);
-            endless.extend(self.talk(&mut net, &mut rng, &[(a, b), (b, a)]));
+            endless.extend(self.submit_some(&mut net, &mut rng, &[(a, b), (b, a)]));
             net.start_session([a, b]);
             stop_all(&mut net, &mut endless);
         }
@@ -132,7 +138,7 @@ impl Chaos {
         net.assert_all_delivered(case);
         // All hosts forget all others in the middle of messages, one of them possibly much earlier,
         // and have no state left.
-        let mut endless = self.talk(&mut net, &mut rng, &[]);
+        let mut endless = self.submit_some(&mut net, &mut rng, &[]);
         if rng.below(2) == 0 {
             let (a, b, _) = self.draw::<T>(&mut rng);
             net.forget_and_discard(a, b);
@@ -148,15 +154,15 @@ impl Chaos {
         stop_all(&mut net, &mut endless);
         net.run(net.now + long);
         pairs.iter().for_each(|&pair| net.start_session(pair));
-        let mut endless = self.talk(&mut net, &mut rng, &[]);
+        let mut endless = self.submit_some(&mut net, &mut rng, &[]);
         stop_all(&mut net, &mut endless);
         net.run(net.now + long);
         net.assert_all_delivered(case);
     }
 
-    /// A few messages, but none from and to these hosts. Returns the senders and handles of those
-    /// of unknown size.
-    fn talk<T: Subject>(
+    /// Submits a few messages, but none from and to these hosts. Returns the senders and handles of
+    /// those of unknown size.
+    fn submit_some<T: Subject>(
         &self,
         net: &mut Net<T>,
         rng: &mut Rng,
@@ -230,15 +236,15 @@ pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T
 /// lanes are free afterwards.
 pub(crate) fn messages_waiting_for_a_lane_are_forgotten_too<T: Subject>() {
     let mut net = Net::<T>::new(2, &T::Params::default(), NO_FAULTS, 1);
-    let talk = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
+    let submit_all = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
     for _ in 0..2 {
-        talk(&mut net);
+        submit_all(&mut net);
         net.run(net.now + Span::us(20));
         net.end_session([0, 1]);
         net.assert_quiet("parted");
         net.start_session([0, 1]);
     }
-    talk(&mut net);
+    submit_all(&mut net);
     net.run(Time::s(1));
     net.assert_all_delivered("after the restart");
 }

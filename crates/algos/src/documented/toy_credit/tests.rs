@@ -79,8 +79,8 @@ fn duplicates_change_nothing() {
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
-    chaos.survive_coming_and_going::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
+    trial.survive_session_restarts::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
         let params = ToyCreditParams { window: Extent::Bdp((1 + seed % 3) as f64 / 2.0) };
         let jitter = Span::us(seed % 5);
         trials::Variation { params, jitter, congestion: 0.0, patient: true }

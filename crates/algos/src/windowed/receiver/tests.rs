@@ -5,9 +5,9 @@ use super::*;
 use crate::cc::swift::Swift;
 use tidegate_core::{CongestionControl, Domain, Rng, wire::Carried};
 
-struct Deaf;
+struct NullApplication;
 
-impl Application for Deaf {
+impl Application for NullApplication {
     fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, _message: MessageId) {}
@@ -25,7 +25,7 @@ fn bitmap_shows_the_next_64_packets() {
         }
         let is_new = !core::mem::replace(&mut arrived[next + ahead], true);
         assert_eq!(reorder.insert(ahead, Early { present: true, ..Early::default() }), is_new);
-        let delivered = reorder.deliver(Time::ZERO, 0, &mut Deaf) as usize;
+        let delivered = reorder.deliver(Time::ZERO, 0, &mut NullApplication) as usize;
         assert!(arrived[next..next + delivered].iter().all(|&arrived| arrived));
         next += delivered;
         assert!(!arrived[next]);
@@ -77,7 +77,7 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
     Header::Data(data).write(&mut body);
     let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-    receivers.receive(Time::ZERO, packet, 0, &Swift::INFO, &mut Deaf) != Reply::None
+    receivers.receive(Time::ZERO, packet, 0, &Swift::INFO, &mut NullApplication) != Reply::None
 }
 
 /// The receiver repeats the acknowledgement of a packet that has arrived, if packets may be

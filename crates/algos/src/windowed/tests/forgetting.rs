@@ -65,21 +65,21 @@ fn varied<C: CongestionControl>(seed: u64) -> trials::Variation<WindowedParams<C
     trials::Variation { params, jitter, congestion: 0.1, patient: false }
 }
 
-fn come_and_go<C: CongestionControl>() {
-    let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 30_000, until: Time::s(20) };
+fn restart_sessions<C: CongestionControl>() {
+    let trial = trials::RandomTrial { most_bytes: 300_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
-    chaos.survive_coming_and_going::<Windowed<C>>(&faults, varied::<C>);
+    trial.survive_session_restarts::<Windowed<C>>(&faults, varied::<C>);
 }
 
 #[test]
 fn hosts_come_and_go_amid_messages_under_a_window() {
-    come_and_go::<Swift>();
-    come_and_go::<Dctcp>();
+    restart_sessions::<Swift>();
+    restart_sessions::<Dctcp>();
 }
 
 #[test]
 fn hosts_come_and_go_amid_messages_under_a_rate() {
-    come_and_go::<Dcqcn>();
+    restart_sessions::<Dcqcn>();
 }
 
 #[test]

@@ -115,9 +115,9 @@ fn losses_before_a_timeout_start_no_new_episode() {
 }
 
 /// Application that ignores all events.
-struct Deaf;
+struct NullApplication;
 
-impl Application for Deaf {
+impl Application for NullApplication {
     fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, _message: MessageId) {}
@@ -125,20 +125,20 @@ impl Application for Deaf {
 
 /// An acknowledgement: its cumulative number, its echoed mark, and the RTT that its sender would
 /// measure now.
-type Answer = (u64, bool, Span);
+type Acknowledgement = (u64, bool, Span);
 
 /// A receiver and its responses to one packet after another.
-struct Answers(Receivers);
+struct Acknowledger(Receivers);
 
-impl Answers {
-    fn read(now: Time, body: &Body) -> Answer {
+impl Acknowledger {
+    fn read(now: Time, body: &Body) -> Acknowledgement {
         let Some(Header::Ack(ack)) = Header::read(body) else { panic!("{body:?}") };
         assert_eq!((ack.connection, body.payload_bytes), (5, 0));
         (ack.cumulative, ack.marked, now.since(ack.sent_at))
     }
 
     /// A packet that was sent 6 us before it arrives at `us`.
-    fn to(&mut self, us: u64, seq: u64, marked: bool, last: bool) -> Option<Answer> {
+    fn to(&mut self, us: u64, seq: u64, marked: bool, last: bool) -> Option<Acknowledgement> {
         let now = Time::us(us);
         let flags = if marked { frame_flag::CONGESTION_EXPERIENCED } else { 0 };
         let (mut frame, mut hops) = (Frame { flags, ..Frame::default() }, HopTrace::default());
@@ -147,12 +147,12 @@ impl Answers {
         let data = Data { end_of_message: last, connection: 5, seq, sent_at, ..Data::default() };
         Header::Data(data).write(&mut body);
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        let reply = self.0.receive(now, packet, 0, &Swift::INFO, &mut Deaf);
-        (reply != Reply::None).then(|| Answers::read(now, &body))
+        let reply = self.0.receive(now, packet, 0, &Swift::INFO, &mut NullApplication);
+        (reply != Reply::None).then(|| Acknowledger::read(now, &body))
     }
 
     /// Acknowledgement that it sends without a packet.
-    fn at(&mut self, us: u64) -> Option<Answer> {
+    fn at(&mut self, us: u64) -> Option<Acknowledgement> {
         let now = Time::us(us);
         let (mut frame, mut body, mut hops) =
             (Frame::default(), Body::default(), HopTrace::default());
@@ -163,32 +163,36 @@ impl Answers {
             receiver,
             PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops },
         );
-        Some(Answers::read(now, &body))
+        Some(Acknowledger::read(now, &body))
     }
 }
 
 #[test]
 fn ack_covers_packets_in_order_with_one_mark() {
     let params = ConnectionParams { ack_every: 3, ack_delay: Span::us(20), ..Default::default() };
-    let mut answers = Answers(Receivers::new(&params, None));
+    let mut receiver = Acknowledger(Receivers::new(&params, None));
     let rtt = Span::us(6);
-    assert_eq!((answers.to(10, 0, false, false), answers.to(11, 1, false, false)), (None, None));
-    assert_eq!(answers.to(12, 2, false, false), Some((3, false, rtt)), "the third packet");
-    assert_eq!(answers.to(13, 3, false, false), None);
-    assert_eq!(answers.to(14, 4, true, false), Some((4, false, rtt)), "the packet before the mark");
-    assert_eq!(answers.to(15, 5, true, true), Some((6, true, rtt)), "the end of a message");
-    assert_eq!(answers.to(16, 7, true, false), Some((6, true, rtt)), "a hole");
-    assert_eq!(answers.to(17, 6, true, false), Some((8, true, rtt)), "a hole filled");
-    assert_eq!(answers.to(20, 8, true, false), None);
-    assert_eq!((answers.at(39), answers.0.next_due()), (None, Time::us(40)));
-    assert_eq!(answers.at(45), Some((9, true, rtt)), "after the wait, which is no RTT");
-    assert_eq!((answers.at(100), answers.0.next_due()), (None, Time::NEVER));
+    assert_eq!((receiver.to(10, 0, false, false), receiver.to(11, 1, false, false)), (None, None));
+    assert_eq!(receiver.to(12, 2, false, false), Some((3, false, rtt)), "the third packet");
+    assert_eq!(receiver.to(13, 3, false, false), None);
+    assert_eq!(
+        receiver.to(14, 4, true, false),
+        Some((4, false, rtt)),
+        "the packet before the mark"
+    );
+    assert_eq!(receiver.to(15, 5, true, true), Some((6, true, rtt)), "the end of a message");
+    assert_eq!(receiver.to(16, 7, true, false), Some((6, true, rtt)), "a hole");
+    assert_eq!(receiver.to(17, 6, true, false), Some((8, true, rtt)), "a hole filled");
+    assert_eq!(receiver.to(20, 8, true, false), None);
+    assert_eq!((receiver.at(39), receiver.0.next_due()), (None, Time::us(40)));
+    assert_eq!(receiver.at(45), Some((9, true, rtt)), "after the wait, which is no RTT");
+    assert_eq!((receiver.at(100), receiver.0.next_due()), (None, Time::NEVER));
     // The end of a message with another mark: two acknowledgements, the second immediately.
-    assert_eq!(answers.to(101, 9, false, false), None);
-    assert_eq!(answers.to(102, 10, true, true), Some((10, false, rtt)));
-    assert_eq!(answers.at(102), Some((11, true, rtt)));
+    assert_eq!(receiver.to(101, 9, false, false), None);
+    assert_eq!(receiver.to(102, 10, true, true), Some((10, false, rtt)));
+    assert_eq!(receiver.at(102), Some((11, true, rtt)));
     // A released acknowledgement leaves no active timer.
-    assert_eq!((answers.at(200), answers.0.next_due()), (None, Time::NEVER));
+    assert_eq!((receiver.at(200), receiver.0.next_due()), (None, Time::NEVER));
 }
 
 #[test]
@@ -241,7 +245,7 @@ fn receive<C: CongestionControl>(
     frame: &mut Frame,
     body: &mut Body,
 ) -> Reply {
-    harness::receive(host, now, frame, body, &mut Deaf)
+    harness::receive(host, now, frame, body, &mut NullApplication)
 }
 
 fn connection_of(host: &Windowed<Swift>, handle: Handle) -> u32 {
@@ -295,7 +299,7 @@ fn pool_choice_equals_that_of_a_full_scan() {
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
             for _ in 0..steps {
                 now += Span::us(1);
-                sender.on_deadline(now, &mut Deaf);
+                sender.on_deadline(now, &mut NullApplication);
                 wires.extend(transmit(&mut sender, now));
                 if wires.len() > 20 || steps > 5 {
                     let Some((mut frame, mut body)) = wires.pop_front() else { continue };

@@ -25,9 +25,9 @@ fn varied(seed: u64) -> DcpimParams {
 
 #[test]
 fn every_message_arrives_once_under_faults() {
-    let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 300), (0.05, 0.02, 300), (0.3, 0.1, 50)];
-    let lost = chaos.survive::<Dcpim>(faults, |seed| trials::Variation {
+    let lost = trial.survive::<Dcpim>(faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 4),
         congestion: 0.0,
@@ -38,9 +38,9 @@ fn every_message_arrives_once_under_faults() {
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_coming_and_going::<Dcpim>(&faults, |seed| trials::Variation {
+    trial.survive_session_restarts::<Dcpim>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 4),
         congestion: 0.0,
@@ -83,7 +83,7 @@ fn no_retransmission_without_loss() {
 #[test]
 fn silent_host_gets_fewer_requests_and_recovers() {
     let outage = Some((0, Time::us(40), Time::ms(900)));
-    let faults = Faults { mute: outage, deaf: outage, ..NO_FAULTS };
+    let faults = Faults { egress_outage: outage, ingress_outage: outage, ..NO_FAULTS };
     let mut net = Net::new(3, &DcpimParams::default(), faults, 1);
     net.submit(0, 1, 3_000_000);
     net.run(Time::ms(10));

@@ -445,19 +445,19 @@ macro_rules! trials_of {
 
             #[test]
             fn every_message_arrives_once_under_faults() {
-                let chaos =
-                    trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+                let until = Time::s(20);
+                let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until };
                 let faults = [(0.0, 0.0, 60), (0.01, 0.0, 120), (0.05, 0.02, 120), (0.3, 0.1, 20)];
-                let lost = chaos.survive::<$Protocol>(faults, varied);
+                let lost = trial.survive::<$Protocol>(faults, varied);
                 assert!(lost > 3_000, "only {lost} packets were lost");
             }
 
             #[test]
             fn hosts_come_and_go_amid_messages() {
-                let chaos =
-                    trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+                let until = Time::s(20);
+                let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until };
                 let faults = [(0.0, 0.0, 40), (0.01, 0.0, 40), (0.05, 0.02, 40), (0.3, 0.1, 20)];
-                chaos.survive_coming_and_going::<$Protocol>(&faults, varied);
+                trial.survive_session_restarts::<$Protocol>(&faults, varied);
             }
 
             #[test]

@@ -14,17 +14,17 @@ fn varied(seed: u64) -> trials::Variation<ExpressPassParams> {
 
 #[test]
 fn every_message_arrives_once_under_faults() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 200), (0.05, 0.02, 200), (0.3, 0.1, 20)];
-    let lost = chaos.survive::<ExpressPass>(faults, varied);
+    let lost = trial.survive::<ExpressPass>(faults, varied);
     assert!(lost > 5_000, "only {lost} packets were lost");
 }
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_coming_and_going::<ExpressPass>(&faults, varied);
+    trial.survive_session_restarts::<ExpressPass>(&faults, varied);
 }
 
 #[test]
@@ -68,8 +68,8 @@ fn loss_of_the_last_packet_is_detected_at_once() {
 
 #[test]
 fn a_silent_sender_gets_no_credits_until_it_is_back() {
-    let mute = Some((0, Time::us(50), Time::ms(20)));
-    let mut net = Net::new(2, &params(), Faults { mute, ..NO_FAULTS }, 1);
+    let egress_outage = Some((0, Time::us(50), Time::ms(20)));
+    let mut net = Net::new(2, &params(), Faults { egress_outage, ..NO_FAULTS }, 1);
     net.submit(0, 1, 4_000_000);
     net.run(Time::us(900));
     let before = net.sent("Credit");
@@ -83,8 +83,8 @@ fn a_silent_sender_gets_no_credits_until_it_is_back() {
 #[test]
 fn receiver_without_stop_forgets_the_message() {
     // The sender is unreachable permanently once everything has arrived.
-    let mute = Some((0, Time::ns(2_050), Time::NEVER));
-    let mut net = Net::new(2, &params(), Faults { mute, ..NO_FAULTS }, 1);
+    let egress_outage = Some((0, Time::ns(2_050), Time::NEVER));
+    let mut net = Net::new(2, &params(), Faults { egress_outage, ..NO_FAULTS }, 1);
     net.submit(0, 1, 1_000);
     net.run(Time::ms(50));
     assert!(net.app.messages[0].completed.is_some());

@@ -24,9 +24,9 @@ fn varied(seed: u64) -> HomaParams {
 
 #[test]
 fn every_message_arrives_once_under_faults() {
-    let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
+    let trial = trials::RandomTrial { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
-    let lost = chaos.survive::<Homa>(faults, |seed| {
+    let lost = trial.survive::<Homa>(faults, |seed| {
         let (params, jitter) = (varied(seed), Span::us(1 + seed % 12));
         let patient = params.resend_timeout == TIMEOUT;
         trials::Variation { params: fitted(params), jitter, congestion: 0.0, patient }
@@ -36,9 +36,9 @@ fn every_message_arrives_once_under_faults() {
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
+    let trial = trials::RandomTrial { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_coming_and_going::<Homa>(&faults, |seed| {
+    trial.survive_session_restarts::<Homa>(&faults, |seed| {
         let (params, jitter) = (fitted(varied(seed)), Span::us(1 + seed % 12));
         trials::Variation { params, jitter, congestion: 0.0, patient: false }
     });
@@ -82,7 +82,7 @@ fn only_what_was_lost_is_sent_again() {
 
 #[test]
 fn silent_sender_loses_and_regains_its_place() {
-    let faults = Faults { mute: Some((0, Time::us(60), Time::ms(90))), ..NO_FAULTS };
+    let faults = Faults { egress_outage: Some((0, Time::us(60), Time::ms(90))), ..NO_FAULTS };
     let one = HomaParams { overcommitment: 1, ..HomaParams::default() };
     let mut net = Net::new(3, &fitted(one), faults, 1);
     net.submit(0, 2, 3_000_000);

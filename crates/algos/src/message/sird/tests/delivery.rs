@@ -31,9 +31,9 @@ fn varied(seed: u64) -> SirdParams {
 
 #[test]
 fn every_message_arrives_once_under_faults() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
-    let lost = chaos.survive::<Sird>(faults, |seed| trials::Variation {
+    let lost = trial.survive::<Sird>(faults, |seed| trials::Variation {
         params: varied(seed),
         // Delays beyond 6 us are congestion if delay is the signal.
         jitter: Span::us(1 + seed % 12),
@@ -45,9 +45,9 @@ fn every_message_arrives_once_under_faults() {
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
-    chaos.survive_coming_and_going::<Sird>(&faults, |seed| trials::Variation {
+    trial.survive_session_restarts::<Sird>(&faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 12),
         congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
@@ -87,7 +87,7 @@ fn only_what_was_lost_is_sent_again() {
 
 #[test]
 fn silent_sender_loses_and_regains_its_credit() {
-    let faults = Faults { mute: Some((0, Time::us(60), Time::ms(40))), ..NO_FAULTS };
+    let faults = Faults { egress_outage: Some((0, Time::us(60), Time::ms(40))), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 2, 3_000_000);
     net.run(Time::us(70));
@@ -104,7 +104,7 @@ fn silent_sender_loses_and_regains_its_credit() {
 
 #[test]
 fn forgotten_silent_sender_returns_no_credit() {
-    let faults = Faults { mute: Some((0, Time::us(60), Time::NEVER)), ..NO_FAULTS };
+    let faults = Faults { egress_outage: Some((0, Time::us(60), Time::NEVER)), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 2, 3_000_000);
     net.run(Time::ms(20));

@@ -7,7 +7,8 @@ use super::*;
 fn after_an_absence(policy: Policy) -> [u64; 2] {
     let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
     let away = Some((1, Time::us(500), Time::us(3_500)));
-    let mut net = Net::new(3, &params, Faults { mute: away, deaf: away, ..NO_FAULTS }, 1);
+    let faults = Faults { egress_outage: away, ingress_outage: away, ..NO_FAULTS };
+    let mut net = Net::new(3, &params, faults, 1);
     net.submit(1, 0, 200_000_000);
     net.submit(2, 0, 200_000_000);
     // By then the sender has responded again, and has not caught up with the 18 MB that it missed.

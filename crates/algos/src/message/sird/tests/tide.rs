@@ -306,9 +306,9 @@ fn limit_recovers_from_its_lower_end() {
 
 #[test]
 fn every_message_arrives_once_under_faults() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 300), (0.05, 0.02, 300), (0.3, 0.1, 50)];
-    let lost = chaos.survive::<Tide>(faults, |seed| trials::Variation {
+    let lost = trial.survive::<Tide>(faults, |seed| trials::Variation {
         params: TideParams {
             signal: [Signal::PeakHopDelay, Signal::Power][seed as usize % 2],
             update: [Update::EveryPacket, Update::RoundTrip][seed as usize / 2 % 2],
@@ -332,9 +332,9 @@ fn forged_packets_harm_only_their_senders() {
 
 #[test]
 fn hosts_come_and_go_amid_messages() {
-    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let trial = trials::RandomTrial { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
-    chaos.survive_coming_and_going::<Tide>(&faults, |seed| trials::Variation {
+    trial.survive_session_restarts::<Tide>(&faults, |seed| trials::Variation {
         params: TideParams {
             rounding: [Rounding::Nearest, Rounding::TimeAverage][seed as usize % 2],
             ..TideParams::default()
