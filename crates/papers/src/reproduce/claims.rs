@@ -69,7 +69,7 @@ impl ClaimResult {
         Singles { counted, all, range }: Singles,
     ) -> ClaimResult {
         let Judgement { verdict, short, reasons } = judge(claim, chosen, varied, seeds);
-        let no_answer = if chosen.value.is_none() { "A run gave no value." } else { "" };
+        let no_value = if chosen.value.is_none() { "A run gave no value." } else { "" };
         let some = match range {
             Some((least, most)) if all > 1 && chosen.value.is_some() => {
                 let whole = if counted == all { String::new() } else { format!(" of {all}") };
@@ -78,7 +78,7 @@ impl ClaimResult {
             _ => String::new(),
         };
         let tolerance = format!("Tolerance: {}.", claim.tolerance);
-        let sentences = [&tolerance, no_answer, &some, &reasons, &claim.note];
+        let sentences = [&tolerance, no_value, &some, &reasons, &claim.note];
         let sentences: Vec<&str> =
             sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
         let (least, most) = chosen.range.unzip();

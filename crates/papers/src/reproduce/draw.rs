@@ -263,7 +263,7 @@ fn sweep(
         let run = &figure.runs[index];
         let name = name(index);
         let of = |query: &Query, seeds: &[&Observations]| {
-            query.question.answer(seeds).filter(|_| query.takes(seeds))
+            query.metric.mean_value(seeds).filter(|_| query.takes(seeds))
         };
         let seeds = &runs[index][..];
         let x = chart.along.as_ref().map_or(run.x, |query| of(query, seeds));
@@ -297,12 +297,12 @@ fn sweep(
 }
 
 /// A paper's points as single points.
-fn apart((i, facts): (usize, &PaperPoints)) -> Line {
+fn apart((i, stated): (usize, &PaperPoints)) -> Line {
     Line {
-        name: facts.name.clone(),
+        name: stated.name.clone(),
         color: PALETTE[i % PALETTE.len()].to_owned(),
         marker: Some(MARKERS[i % MARKERS.len()].to_owned()),
-        points: facts.points.clone().into(),
+        points: stated.points.clone().into(),
         apart: true,
         ..Line::default()
     }

@@ -38,14 +38,14 @@ impl Measured {
     pub(crate) fn of(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
         let count = runs.first().map_or(0, Vec::len);
         let value = |seeds: Range<usize>| {
-            claim.value(|query, run| figure.answer(query, run, |run| &runs[run][seeds.clone()]))
+            claim.value(|query, run| figure.value(query, run, |run| &runs[run][seeds.clone()]))
         };
         let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
         let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
         // Seeds with equal runs count once.
         let measured: Vec<usize> =
             claim.queries().flat_map(|query| figure.runs_of(query)).collect();
-        let control = claim.control_value(|query, run| figure.answer(query, run, |run| &runs[run]));
+        let control = claim.control_value(|query, run| figure.value(query, run, |run| &runs[run]));
         let outcome =
             |seed: usize| measured.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
         let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();

@@ -64,7 +64,7 @@ fn chart_of<'a>(figure: &'a Figure, plot: &Plot) -> Option<(&'a Chart, Option<us
     })
 }
 
-/// The line that shows the answer to a question, and where a value has its place on it.
+/// The line that shows the value of a query, and where a value has its place on it.
 fn in_chart<'a>(
     figure: &Figure,
     (chart, panel): (&Chart, Option<usize>),
@@ -78,7 +78,7 @@ fn in_chart<'a>(
     let own = || named(&figure.line_name(chart, run));
     let against = chart.against.as_ref().filter(|against| query.is_like(&against.of));
     let is_drawn = figure.draws(chart, &figure.runs[run]);
-    let place = query.question.place();
+    let place = query.metric.place();
     match (chart.kind, &place) {
         (ChartKind::Sweep, _) if chart.along.is_none() && is_drawn => {
             let is_its = chart.of.as_ref().is_some_and(|of| query.is_like(of));
@@ -86,7 +86,7 @@ fn in_chart<'a>(
             Some((line, vec![(figure.runs[run].x?, None, value)]))
         }
         (kind, Some(Place::Quantile { label, share })) if kind != ChartKind::Sweep => {
-            let is_drawn = query.question.needs() == chart.needs();
+            let is_drawn = query.metric.needs() == chart.needs();
             // Distributions store the share of larger values.
             let spans = vec![(value, None, 1.0 - share)];
             (is_drawn && chart.label == *label).then(own)?.map(|line| (line, spans))

@@ -394,7 +394,7 @@ pub fn reproduce(
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
-            let singles = claim.singles(|query, run| figure.answer(query, run, |run| &runs[run]));
+            let singles = claim.singles(|query, run| figure.value(query, run, |run| &runs[run]));
             let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 let changes = |choice| paper.changes(figure, claim, choice);
@@ -419,7 +419,7 @@ pub fn reproduce(
                 title: figure.title.clone(),
                 about: figure.about.trim().to_owned(),
                 result: figure.result.clone(),
-                values: facts(figure, &runs).into_iter().chain(tables).collect(),
+                values: fact_tables(figure, &runs).into_iter().chain(tables).collect(),
                 pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
                 lengths: record::lengths(paper, figure)?,
                 key,
@@ -432,7 +432,7 @@ pub fn reproduce(
 }
 
 /// Facts of a figure as tables with a row per run. Facts about the same runs share a table.
-fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
+fn fact_tables(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
     let is_of_same = |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs;
     let table = |facts: &[Fact]| {
         let head = |fact: &Fact| match fact.unit.as_str() {

@@ -2,7 +2,7 @@
 //! cores, which a plain run should not repeat.
 //!
 //! The key of an entry is a hash of everything that it depends on (plans, alternative, seeds,
-//! question, version of the engine's semantics). Therefore an outdated entry is not found, and the
+//! query, version of the engine's semantics). Therefore an outdated entry is not found, and the
 //! verdict reports it as missing.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
 use super::planned::{Planned, RunLength};
-use super::registry::{Choice, Claim, Figure, Paper, RECORDS, SEEDS, questions};
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, SEEDS, definition};
 use tidegate_runs::Error;
 use tidegate_runs::observe::VERSION;
 
@@ -128,8 +128,8 @@ pub(crate) fn lengths(paper: &Paper, figure: &Figure) -> Result<Vec<RunLength>, 
 
 /// Hash of everything that a figure's results depend on.
 pub(crate) fn figure_key(paper: &Paper, figure: &Figure) -> Result<String, Error> {
-    let (plans, questions) = (plans(paper, figure)?, questions(paper, figure)?);
-    Ok(short_hash(&format!("{SEMANTICS} {VERSION} {SEEDS} {plans:?} {questions}")))
+    let (plans, definition) = (plans(paper, figure)?, definition(paper, figure)?);
+    Ok(short_hash(&format!("{SEMANTICS} {VERSION} {SEEDS} {plans:?} {definition}")))
 }
 
 fn short_hash(text: &str) -> String {
@@ -171,7 +171,7 @@ pub(crate) fn key(
     if choice.is_some() && depends.iter().all(|(_, set)| set.is_empty()) {
         return None;
     }
-    let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.question());
+    let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.definition());
     Some(format!("{} {}", claim.name, short_hash(&all)))
 }
 

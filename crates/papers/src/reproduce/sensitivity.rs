@@ -282,7 +282,7 @@ mod tests {
         let silent = ClaimResult { measured: None, ..chosen.clone() };
         assert!(moves(&silent, &under(10.0, (10.0, 10.0), Verdict::Reproduced)), "a value appears");
         assert!(!moves(&silent, &none), "none before and after");
-        assert!(moves(&chosen, &none), "no answer any more");
+        assert!(moves(&chosen, &none), "no value any more");
     }
 
     #[test]

@@ -28,7 +28,7 @@ struct Matrix<'a> {
     columns: Vec<String>,
     /// The table with the titles of the axes, if the plot is a matrix.
     table: Option<&'a Table>,
-    /// The question of each cell, and the name of its run.
+    /// The query of each cell, and the name of its run.
     cells: Vec<(&'a Query, &'a str)>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn label(figure: &Figure, plot: &mut Plot) {
     }
 }
 
-/// The line of a plot of [`plots`] that shows the answer to a question, and its x; if the answer is
+/// The line of a plot of [`plots`] that shows the value of a query, and its x; if the value is
 /// that of several points of the line, the x of the first and of the last.
 pub(super) fn place<'a>(
     figure: &Figure,

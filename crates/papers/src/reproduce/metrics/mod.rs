@@ -59,39 +59,39 @@ macro_rules! metrics {
     ($($module:ident::$name:ident,)*) => {
         /// A metric with its parameters.
         #[derive(Clone, Debug)]
-        pub(crate) enum Question {
+        pub(crate) enum AnyMetric {
             $($name($module::$name),)*
         }
 
-        impl Question {
+        impl AnyMetric {
             const NAMES: &[&str] = &[$($module::$name::NAME,)*];
 
             /// The metric of that name with these parameters.
             ///
             /// When there is no such metric, or a parameter is invalid. The message lists the
             /// allowed names.
-            pub(crate) fn new(name: &str, parameters: toml::Table) -> Result<Question, String> {
+            pub(crate) fn new(name: &str, parameters: toml::Table) -> Result<AnyMetric, String> {
                 $(if name == $module::$name::NAME {
-                    let parsed = parameters.try_into().map(Question::$name);
+                    let parsed = parameters.try_into().map(AnyMetric::$name);
                     return parsed.map_err(|error| format!("metric {name}: {}", error.message()));
                 })*
-                let known = Question::NAMES.join(", ");
+                let known = AnyMetric::NAMES.join(", ");
                 Err(format!("unknown metric `{name}`; expected one of {known}"))
             }
 
             /// Measurements that it needs.
             pub(crate) fn needs(&self) -> &'static [Measurement] {
-                match self { $(Question::$name(_) => $module::$name::NEEDS,)* }
+                match self { $(AnyMetric::$name(_) => $module::$name::NEEDS,)* }
             }
 
             /// The place of the value in charts.
             pub(crate) fn place(&self) -> Option<Place<'_>> {
-                match self { $(Question::$name(metric) => metric.place(),)* }
+                match self { $(AnyMetric::$name(metric) => metric.place(),)* }
             }
 
             /// The value of one run; `None` if the run has none.
             fn value(&self, seen: &Observations) -> Option<f64> {
-                match self { $(Question::$name(metric) => metric.value(seen),)* }
+                match self { $(AnyMetric::$name(metric) => metric.value(seen),)* }
             }
         }
     };
@@ -159,9 +159,9 @@ metrics! {
     phase::Reaction,
 }
 
-impl Question {
+impl AnyMetric {
     /// The value of a run with several seeds: the mean over the seeds.
-    pub(crate) fn answer(&self, seeds: &[&Observations]) -> Option<f64> {
+    pub(crate) fn mean_value(&self, seeds: &[&Observations]) -> Option<f64> {
         let values: Option<Vec<f64>> = seeds.iter().map(|seen| self.value(seen)).collect();
         let values = values.filter(|values| !values.is_empty())?;
         Some(values.iter().sum::<f64>() / values.len() as f64)

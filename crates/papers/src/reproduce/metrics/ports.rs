@@ -245,11 +245,11 @@ mod tests {
             duration_us: 16.0,
             ..Observations::default()
         };
-        let answer = |metric: &str| {
+        let value_of = |metric: &str| {
             let mut table: toml::Table = toml::from_str(metric).unwrap();
             table.insert("link".to_owned(), "tor0>h0".into());
             let toml::Value::String(name) = table.remove("metric").unwrap() else { panic!() };
-            super::super::Question::new(&name, table).unwrap().answer(&[&seen])
+            super::super::AnyMetric::new(&name, table).unwrap().mean_value(&[&seen])
         };
         for (metric, expected) in [
             ("metric = 'queue-at'\nat_us = 6", Some(40.0)),
@@ -270,7 +270,7 @@ mod tests {
                 Some(0.0),
             ),
         ] {
-            assert_eq!(answer(metric), expected, "{metric}");
+            assert_eq!(value_of(metric), expected, "{metric}");
         }
     }
 }

@@ -10,10 +10,10 @@ use crate::samples::{self, anywhere};
 use tidegate_runs::observe::{Control, adapt, drive, measures};
 
 /// Parses the metric that a registry table names.
-fn question(text: &str) -> Result<Question, String> {
+fn parse(text: &str) -> Result<AnyMetric, String> {
     let mut table: toml::Table = toml::from_str(text).unwrap();
     let Some(toml::Value::String(name)) = table.remove("metric") else { panic!("{text}") };
-    Question::new(&name, table)
+    AnyMetric::new(&name, table)
 }
 
 /// Observations of a run of `plan`.
@@ -29,9 +29,9 @@ fn observed(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations 
     drive(plan, measures(plan, parts.iter().copied(), interval), &control).unwrap().seen
 }
 
-/// Needs of all answered metrics together.
+/// Needs of all metrics with values together.
 fn everything() -> Vec<Measurement> {
-    let needs = ANSWERED.iter().flat_map(|text| question(text).unwrap().needs().to_vec());
+    let needs = WITH_VALUES.iter().flat_map(|text| parse(text).unwrap().needs().to_vec());
     needs.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -54,7 +54,7 @@ fn seen() -> Observations {
 
 #[track_caller]
 fn check(text: &str, expected: f64) {
-    let value = question(text).unwrap().answer(&[&seen()]).unwrap();
+    let value = parse(text).unwrap().mean_value(&[&seen()]).unwrap();
     assert!((value - expected).abs() < 1e-6, "{text}: {value}");
 }
 
@@ -84,25 +84,25 @@ fn recovery_is_that_of_the_slowest_flow() {
     let mut seen = seen();
     // From 200 us on: 10 and 30 for flow a, 30 and 30 for flow b.
     seen.traces[1].goodput_gbps = vec![10.0, 30.0, 30.0];
-    let answer = |text: &str| {
+    let value_of = |text: &str| {
         let text = format!("metric = 'recovery'\nfrom_ms = 0.2\n{text}");
-        question(&text).unwrap().answer(&[&seen])
+        parse(&text).unwrap().mean_value(&[&seen])
     };
-    assert_eq!(answer("gbps = 29.0\nlabel = 'b'"), Some(100.0));
-    assert_eq!(answer("gbps = 29.0"), Some(200.0));
-    assert_eq!(answer("gbps = 29.0\nbin_us = 200.0"), None, "20 is not within a tenth");
-    assert_eq!(answer("gbps = 40.0"), None);
+    assert_eq!(value_of("gbps = 29.0\nlabel = 'b'"), Some(100.0));
+    assert_eq!(value_of("gbps = 29.0"), Some(200.0));
+    assert_eq!(value_of("gbps = 29.0\nbin_us = 200.0"), None, "20 is not within a tenth");
+    assert_eq!(value_of("gbps = 40.0"), None);
 }
 
 #[test]
 fn ports_are_added_up_on_the_wire() {
     let plan = samples::plan(tidegate_runs::protocols()[0].name);
     let seen = observed(&plan, &[Measurement::Links], Span::us(10));
-    let answer = |text: &str| question(text).unwrap().answer(&[&seen]).unwrap();
+    let value_of = |text: &str| parse(text).unwrap().mean_value(&[&seen]).unwrap();
     // Links have 100 Gbit/s.
     let used =
-        ["h1", "h3"].map(|host| answer(&format!("metric = 'utilization'\nlink = 'tor0>{host}'")));
-    let together = answer("metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']");
+        ["h1", "h3"].map(|host| value_of(&format!("metric = 'utilization'\nlink = 'tor0>{host}'")));
+    let together = value_of("metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']");
     assert!(used.iter().all(|used| *used > 1.0), "{used:?}");
     assert!((together - used[0] - used[1]).abs() < 1e-9, "{together}, {used:?}");
 }
@@ -120,9 +120,9 @@ fn groups_with_a_label_are_one() {
     (other.goodput_gbps.mean, other.goodput_gbps.min) = (Some(20.0), Some(10.0));
     groups.push(other);
     for (metric, expected) in [("slowest", 10.0), ("mean-goodput", 25.0), ("resent", 0.25)] {
-        let of = |label| question(&format!("metric = '{metric}'\nlabel = '{label}'")).unwrap();
-        assert_eq!(of("long").answer(&[&seen]), Some(expected), "{metric}");
-        assert_eq!(of("none").answer(&[&seen]), None, "{metric}");
+        let of = |label| parse(&format!("metric = '{metric}'\nlabel = '{label}'")).unwrap();
+        assert_eq!(of("long").mean_value(&[&seen]), Some(expected), "{metric}");
+        assert_eq!(of("none").mean_value(&[&seen]), None, "{metric}");
     }
 }
 
@@ -140,7 +140,7 @@ fn missing_data_give_no_value() {
         "metric = 'convergence'\nlabel = 'b'\ngbps = 90.0",
         "metric = 'settling'\nlabel = 'b'\ngbps = 50.0",
     ] {
-        assert_eq!(question(text).unwrap().answer(&[&seen()]), None, "{text}");
+        assert_eq!(parse(text).unwrap().mean_value(&[&seen()]), None, "{text}");
     }
 }
 
@@ -158,23 +158,23 @@ fn unknown_parameters_are_refused() {
         ),
         ("metric = 'message'\nshare = 'most'", "metric message: invalid type"),
     ] {
-        let error = question(text).unwrap_err();
+        let error = parse(text).unwrap_err();
         assert!(error.contains(expected), "{text}: {error}");
     }
 }
 
 #[test]
 fn seeds_are_averaged_if_all_have_values() {
-    let question = question("metric = 'goodput'").unwrap();
+    let metric = parse("metric = 'goodput'").unwrap();
     let (some, none) = (seen(), Observations::default());
-    let one = question.answer(&[&some]);
-    assert!(one.is_some() && question.answer(&[&some, &some]) == one);
-    assert_eq!(question.answer(&[&some, &none]), None);
-    assert_eq!(question.answer(&[]), None);
+    let one = metric.mean_value(&[&some]);
+    assert!(one.is_some() && metric.mean_value(&[&some, &some]) == one);
+    assert_eq!(metric.mean_value(&[&some, &none]), None);
+    assert_eq!(metric.mean_value(&[]), None);
 }
 
 /// A table for every metric that has a value for the flows of the measures' tests.
-const ANSWERED: [&str; 57] = [
+const WITH_VALUES: [&str; 57] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -249,9 +249,9 @@ fn racks() -> Plan {
 #[test]
 fn day_use_averages_to_the_utilisation() {
     let seen = observed(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
-    let answer = |text: &str| question(text).unwrap().answer(&[&seen]);
-    let used = |part: &str| answer(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
-    let whole = answer("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
+    let value_of = |text: &str| parse(text).unwrap().mean_value(&[&seen]);
+    let used = |part: &str| value_of(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
+    let whole = value_of("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
     assert!((used("").unwrap() - whole).abs() < 1e-9 && whole > 10.0, "{whole}");
     let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
     assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
@@ -282,32 +282,32 @@ fn core() -> Plan {
 #[test]
 fn core_metrics_exclude_hosts() {
     let seen = observed(&core(), &everything(), Span::us(10));
-    let answer = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let value_of = |text: &str| parse(text).unwrap().mean_value(&[&seen]);
     let delay = |to: &str| {
         let ports = seen.links.iter().filter(|link| link.to.starts_with(to));
         ports.map(|link| link.queue_delay_us.p99.unwrap().as_f64()).fold(0.0, f64::max)
     };
     let core = delay("spine").max(delay("tor"));
     assert!(0.0 < core && core < delay("h"), "{core} {}", delay("h"));
-    assert_eq!(answer("metric = 'core-delay-p99'"), Some(core));
+    assert_eq!(value_of("metric = 'core-delay-p99'"), Some(core));
     let queue = |to: &str| {
         let ports = seen.ports.iter().filter(|port| port.to.starts_with(to));
         ports.flat_map(|port| &port.mean_queue_kb[2..]).fold(0.0, |most: f32, &kb| most.max(kb))
     };
     let core = queue("spine").max(queue("tor"));
     assert!(0.0 < core && core < queue("h"), "{core} {}", queue("h"));
-    assert_eq!(answer("metric = 'averaged-core'"), Some(f64::from(core)));
+    assert_eq!(value_of("metric = 'averaged-core'"), Some(f64::from(core)));
     // The switches between the racks, without the racks' switches.
     assert_eq!(seen.core_buffers.len(), 1);
     assert_eq!(seen.buffers.len(), 2);
-    assert_eq!(answer("metric = 'core-buffer'\nof = 'tor'\nshare = 1.0"), None);
+    assert_eq!(value_of("metric = 'core-buffer'\nof = 'tor'\nshare = 1.0"), None);
     // Of the messages over the longest paths only.
-    let far = answer("metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0");
+    let far = value_of("metric = 'far-slowdown'\nlabel = 'far'\nshare = 1.0");
     assert!(
-        far.is_some() && far == answer("metric = 'acked-slowdown'\nlabel = 'far'\nshare = 1.0")
+        far.is_some() && far == value_of("metric = 'acked-slowdown'\nlabel = 'far'\nshare = 1.0")
     );
-    assert_eq!(answer("metric = 'far-slowdown'\nlabel = 'near'\nshare = 1.0"), None);
-    assert!(answer("metric = 'acked-slowdown'\nlabel = 'near'\nshare = 1.0").is_some());
+    assert_eq!(value_of("metric = 'far-slowdown'\nlabel = 'near'\nshare = 1.0"), None);
+    assert!(value_of("metric = 'acked-slowdown'\nlabel = 'near'\nshare = 1.0").is_some());
 }
 
 /// Metrics equal the run's summary, converted to their units.
@@ -318,31 +318,31 @@ fn link_metrics_equal_the_summary() {
         [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
     let seen = observed(&samples::plan(protocol), &parts, Span::us(10));
     let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
-    let answer = |metric: &str| {
+    let value_of = |metric: &str| {
         let text = format!("metric = '{metric}'\nlink = 'tor0>h3'");
-        question(&text).unwrap().answer(&[&seen]).unwrap()
+        parse(&text).unwrap().mean_value(&[&seen]).unwrap()
     };
     let max = link.queue_bytes.max.unwrap();
-    assert!(max > 1_000.0 && answer("peak-queue") == max / 1e3, "{max}");
-    assert_eq!(answer("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
-    assert_eq!(answer("utilization"), 100.0 * link.utilization.unwrap());
-    assert_eq!(answer("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
-    assert_eq!(answer("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
+    assert!(max > 1_000.0 && value_of("peak-queue") == max / 1e3, "{max}");
+    assert_eq!(value_of("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
+    assert_eq!(value_of("utilization"), 100.0 * link.utilization.unwrap());
+    assert_eq!(value_of("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
+    assert_eq!(value_of("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
     // This port carries a single flow, so it never has a queue.
     assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
-    let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
-    assert_eq!(quiet.answer(&[&seen]), Some(0.0));
+    let quiet = parse("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
+    assert_eq!(quiet.mean_value(&[&seen]), Some(0.0));
     // Only one of four ports has queues, so at most a quarter of the samples are not zero.
     let waits = |share: f64| {
         let text = format!("metric = 'downlink'\nshare = {share}");
-        question(&text).unwrap().answer(&[&seen]).unwrap()
+        parse(&text).unwrap().mean_value(&[&seen]).unwrap()
     };
     assert_eq!(waits(0.74), 0.0);
     assert!(waits(1.0) > 1.0 && waits(1.0) <= max / 1e3, "{}", waits(1.0));
     // Messages of 3 KB and 300 KB.
     let slowest = |bounds: &str| {
         let text = format!("metric = 'slowdown'\nlabel = 'short'\nshare = 1.0\n{bounds}");
-        question(&text).unwrap().answer(&[&seen])
+        parse(&text).unwrap().mean_value(&[&seen])
     };
     let [small, large] = ["below_bytes = 10000", "min_bytes = 10000"].map(slowest);
     assert!(small != large, "{small:?} {large:?}");
@@ -355,17 +355,17 @@ const MODELLED: [&str; 2] =
 
 #[test]
 fn models_have_the_metrics_of_packets() {
-    let answer = |law: &str, text: &str| {
+    let value_of = |law: &str, text: &str| {
         let model = format!(
             "law = '{law}'\ngbps = 100.0\nbase_rtt_us = 20.0\ngamma = 0.9\nupdate_us = 20.0\n\
              increase_kb = 15.0\nuntil_us = 1000.0\n\
              starts = [[0.0, 100.0], [0.0, 265.0], [0.0, 750.0], [500.0, 400.0]]"
         );
         let model: crate::reproduce::registry::Model = toml::from_str(&model).unwrap();
-        question(text).unwrap().answer(&[&model.follow().unwrap()])
+        parse(text).unwrap().mean_value(&[&model.follow().unwrap()])
     };
     let check = |law: &str, text: &str, expected: f64| {
-        let value = answer(law, text).unwrap();
+        let value = value_of(law, text).unwrap();
         assert!((value - expected).abs() < 1e-2, "{law} {text}: {value}");
     };
     check("power", "metric = 'rest-queue'\nrest_us = 900.0", 15.0);
@@ -377,8 +377,8 @@ fn models_have_the_metrics_of_packets() {
     check("power", MODELLED[0], 0.0);
     check("power", MODELLED[1], 1.0);
     check("queue-length", MODELLED[1], 2.0);
-    assert!(answer("queue-length", MODELLED[0]).unwrap() >= 50.0);
-    assert!(answer("gradient", "metric = 'rest-spread'\nrest_us = 900.0").unwrap() > 100.0);
+    assert!(value_of("queue-length", MODELLED[0]).unwrap() >= 50.0);
+    assert!(value_of("gradient", "metric = 'rest-spread'\nrest_us = 900.0").unwrap() > 100.0);
 }
 
 /// Names of metrics of switches between racks.
@@ -390,8 +390,8 @@ fn the_needs_of_a_metric_are_sufficient() {
     // A protocol that aims at a delay, so that there is a target.
     let aims = |name: &str| {
         let seen = observed(&samples::plan(name), &everything(), Span::us(10));
-        let target = question("metric = 'target'").unwrap();
-        target.answer(&[&seen]).map(|_| (samples::plan(name), seen))
+        let target = parse("metric = 'target'").unwrap();
+        target.mean_value(&[&seen]).map(|_| (samples::plan(name), seen))
     };
     let (plan, whole) = all.iter().find_map(|protocol| aims(protocol.name)).unwrap();
     let all_of = |plan| observed(plan, &everything(), Span::us(10));
@@ -399,22 +399,22 @@ fn the_needs_of_a_metric_are_sufficient() {
     let (of_racks, of_closed_loop) = (all_of(&racks), all_of(&closed_loop));
     let (core, of_core) = (core(), all_of(&core()));
     let mut tested = Vec::new();
-    for text in ANSWERED {
-        let question = question(text).unwrap();
-        let (plan, whole) = match question.needs() {
+    for text in WITH_VALUES {
+        let metric = parse(text).unwrap();
+        let (plan, whole) = match metric.needs() {
             [Measurement::Circuits] => (&racks, &of_racks),
             _ if OF_CORE.iter().any(|of| text.contains(of)) => (&core, &of_core),
             [Measurement::Exchanges] => (&closed_loop, &of_closed_loop),
             _ => (&plan, &whole),
         };
-        let own = observed(plan, question.needs(), Span::us(10));
-        let (own, whole) = (question.answer(&[&own]), question.answer(&[whole]));
+        let own = observed(plan, metric.needs(), Span::us(10));
+        let (own, whole) = (metric.mean_value(&[&own]), metric.mean_value(&[whole]));
         assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
         tested.push(text.split('\'').nth(1).unwrap());
     }
     tested.extend(MODELLED.map(|text| text.split('\'').nth(1).unwrap()));
     tested.sort_unstable();
-    let mut names = Question::NAMES.to_vec();
+    let mut names = AnyMetric::NAMES.to_vec();
     names.sort_unstable();
     assert_eq!(tested, names, "every metric has a test");
 }

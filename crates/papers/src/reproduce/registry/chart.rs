@@ -74,7 +74,7 @@ pub(crate) struct Chart {
     pub(crate) smooth_us: f64,
 }
 
-/// Points that a paper gives as facts.
+/// Points that a paper states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PaperPoints {
@@ -234,7 +234,7 @@ impl Chart {
         self.kind == ChartKind::Series && (self.each || self.labels.len() != 1)
     }
 
-    /// All questions of the chart.
+    /// All queries of the chart.
     pub(super) fn queries(&self) -> impl Iterator<Item = &Query> {
         self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))
     }

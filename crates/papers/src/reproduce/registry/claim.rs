@@ -57,7 +57,7 @@ pub(crate) struct Claim {
 }
 
 /// Another protocol or parameter under which the claim has to fail: a check that passes there too
-/// is inconclusive. Questions that are not replaced are those of the claim.
+/// is inconclusive. Queries that are not replaced are those of the claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
@@ -170,7 +170,7 @@ pub enum Verdict {
 }
 
 impl Claim {
-    /// The claim's value. `value_of` returns the value of a question for a run.
+    /// The claim's value. `value_of` returns the value of a query for a run.
     pub(crate) fn value(&self, value_of: impl Fn(&Query, &str) -> Option<f64>) -> Option<f64> {
         self.value_with(self.own(), value_of)
     }
@@ -184,19 +184,19 @@ impl Claim {
         self.value_with(self.of_control(), value_of)
     }
 
-    /// The questions of measure, comparison and base.
+    /// The queries of measure, comparison and base.
     fn own(&self) -> [Option<&Query>; 3] {
         [Some(&self.measure), self.over.as_ref(), self.base.as_ref()]
     }
 
-    /// The questions of its control.
+    /// The queries of its control.
     fn of_control(&self) -> [Option<&Query>; 3] {
         let [own_measure, own_over, own_base] = self.own();
         let [measure, over, base] = self.queries_of_control();
         [measure.or(own_measure), over.or(own_over), base.or(own_base)]
     }
 
-    /// The questions that the control replaces.
+    /// The queries that the control replaces.
     fn queries_of_control(&self) -> [Option<&Query>; 3] {
         let Some(Control { measure, over, base, .. }) = &self.control else { return [None; 3] };
         [measure, over, base].map(Option::as_ref)
@@ -210,7 +210,7 @@ impl Claim {
         Singles { counted: counted.len(), all: values.len(), range }
     }
 
-    /// If the question may exclude runs, runs without a value are omitted.
+    /// If the query may exclude runs, runs without a value are omitted.
     fn value_with(
         &self,
         queries: [Option<&Query>; 3],
@@ -263,13 +263,13 @@ impl Claim {
         self.form.of(combined(measure)?, || combined(over), || combined(base))
     }
 
-    /// Its question to a single run, if that alone is its value.
+    /// Its query to a single run, if that alone is its value.
     pub(crate) fn of_one_run(&self) -> Option<&Query> {
         let is_value = matches!(self.form, Form::Value) && self.among.is_none();
         Some(&self.measure).filter(|query| is_value && query.runs.len() == 1)
     }
 
-    /// Whether the runs of its questions, or of its control's, do not pair.
+    /// Whether the runs of its queries, or of its control's, do not pair.
     pub(super) fn is_unpaired(&self) -> bool {
         let queries = || self.own().into_iter().chain(self.of_control()).flatten();
         if self.among.is_some() && queries().any(|query| query.stands_for.is_empty()) {
@@ -281,8 +281,8 @@ impl Claim {
         })
     }
 
-    /// Whether the control fails for any effect: it exchanges the claim's two questions, or
-    /// compares one question with itself.
+    /// Whether the control fails for any effect: it exchanges the claim's two queries, or
+    /// compares one query with itself.
     #[cfg(test)]
     pub(super) fn has_tautological_control(&self) -> bool {
         let is_same = |one: Option<&Query>, other: Option<&Query>| {
@@ -335,13 +335,13 @@ impl Claim {
         }
     }
 
-    /// All questions of the claim itself.
+    /// All queries of the claim itself.
     pub(crate) fn queries(&self) -> impl Iterator<Item = &Query> {
         let among = self.among.as_ref().map(|among| &among.of);
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base).chain(among)
     }
 
-    /// All questions of the claim and its control, mutable.
+    /// All queries of the claim and its control, mutable.
     pub(super) fn all_queries_mut(&mut self) -> impl Iterator<Item = &mut Query> {
         let control =
             self.control.iter_mut().flat_map(|Control { measure, over, base, .. }| {
@@ -353,22 +353,22 @@ impl Claim {
     }
 
     /// Everything but the runs that determines its value, as text. Part of the keys of records.
-    pub(crate) fn question(&self) -> String {
+    pub(crate) fn definition(&self) -> String {
         let texts = [self.own(), self.queries_of_control()]
             .map(|queries| queries.map(|query| query.map(|query| query.text.as_str())));
-        let question = format!("{:?} {texts:?}", self.form);
+        let definition = format!("{:?} {texts:?}", self.form);
         // The default is omitted, so that records from before this option remain valid.
-        let question = match self.several {
-            Several::Mean => question,
-            several => format!("{several:?} {question}"),
+        let definition = match self.several {
+            Several::Mean => definition,
+            several => format!("{several:?} {definition}"),
         };
         match &self.among {
-            None => question,
-            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.text),
+            None => definition,
+            Some(Among { best, of }) => format!("{definition} over {best:?} {}", of.text),
         }
     }
 
-    /// All questions of the claim and its control.
+    /// All queries of the claim and its control.
     pub(crate) fn all_queries(&self) -> impl Iterator<Item = &Query> {
         self.queries().chain(self.queries_of_control().into_iter().flatten())
     }
@@ -452,7 +452,7 @@ mod tests {
         assert!(is_found(&format!(", measure = {b}")), "one with itself");
         assert!(!is_found(&format!(", measure = {c}")), "a third run");
         let earlier = "{ metric = 'goodput', run = 'a', to_ms = 1.0 }";
-        assert!(!is_found(&format!(", measure = {b}, over = {earlier}")), "another question");
+        assert!(!is_found(&format!(", measure = {b}, over = {earlier}")), "another query");
     }
 
     #[test]
@@ -494,8 +494,8 @@ mod tests {
             "b" => Some(4.0),
             _ => Some(16.0),
         };
-        let questions = ["", "several = 'geometric-mean'", "several = 'most'", "several = 'least'"];
-        let values = questions.map(|several| claim(several).value(value_of).unwrap());
+        let options = ["", "several = 'geometric-mean'", "several = 'most'", "several = 'least'"];
+        let values = options.map(|several| claim(several).value(value_of).unwrap());
         assert!((values[1] - 4.0).abs() < 1e-12, "{values:?}");
         assert_eq!([values[0], values[2], values[3]], [7.0, 16.0, 1.0]);
         let mut normalised = claim("");
@@ -516,10 +516,10 @@ mod tests {
         normalised.several = Several::Mean;
         let without = |query: &Query, run: &str| value_of(query, run).filter(|_| run != "b");
         assert_eq!(normalised.value(without), Some(4.5));
-        assert_ne!(normalised.question(), claim("").question());
+        assert_ne!(normalised.definition(), claim("").definition());
         // The records of different combinations have different keys.
         let texts: std::collections::BTreeSet<String> =
-            questions.map(|several| claim(several).question()).into();
+            options.map(|several| claim(several).definition()).into();
         assert_eq!(texts.len(), 4);
     }
 }

@@ -144,25 +144,25 @@ impl Figure {
         queries().any(|query| query.is_for(&run.name))
     }
 
-    /// Indices of the runs that a question names.
+    /// Indices of the runs that a query names.
     pub(crate) fn runs_of(&self, query: &Query) -> impl Iterator<Item = usize> {
         (0..self.runs.len()).filter(|&run| query.is_for(&self.runs[run].name))
     }
 
-    /// The value of the runs that one name of a question selects, each with several seeds.
-    pub(crate) fn answer<'a>(
+    /// The value of the runs that one name of a query selects, each with several seeds.
+    pub(crate) fn value<'a>(
         &self,
         query: &Query,
         name: &str,
         seen: impl Fn(usize) -> &'a [&'a Observations],
     ) -> Option<f64> {
-        let answer = |run| {
+        let value = |run| {
             let seeds = seen(run);
-            query.question.answer(seeds).filter(|_| query.takes(seeds))
+            query.metric.mean_value(seeds).filter(|_| query.takes(seeds))
         };
-        let Some(pick) = query.pick else { return answer(self.run(name)?) };
+        let Some(pick) = query.pick else { return value(self.run(name)?) };
         let runs = (0..self.runs.len()).filter(|&run| means(name, &self.runs[run].name));
-        pick.of(runs.filter_map(answer))
+        pick.of(runs.filter_map(value))
     }
 
     /// The value with its confidence interval.
@@ -172,9 +172,9 @@ impl Figure {
         name: &str,
         seen: impl Fn(usize) -> &'a [&'a Observations],
     ) -> Option<Estimate> {
-        let mean = self.answer(query, name, &seen)?;
+        let mean = self.value(query, name, &seen)?;
         let seeds = seen(0).len();
-        let one = |seed: usize| self.answer(query, name, |run| &seen(run)[seed..=seed]);
+        let one = |seed: usize| self.value(query, name, |run| &seen(run)[seed..=seed]);
         let each: Option<Vec<f64>> = (0..seeds).map(one).collect();
         let half = each.and_then(|each| Estimate::of(&each)?.half);
         Some(Estimate { mean, half })

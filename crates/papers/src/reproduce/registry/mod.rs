@@ -218,7 +218,7 @@ pub(crate) fn shared_papers() -> &'static [Paper] {
 
 /// The registry's text about a figure without what has no effect on its results: titles, remarks
 /// and explanations.
-pub(crate) fn questions(paper: &Paper, figure: &Figure) -> Result<String, Error> {
+pub(crate) fn definition(paper: &Paper, figure: &Figure) -> Result<String, Error> {
     const WORDS: [&str; 9] =
         ["about", "across", "down", "headline", "note", "result", "text", "title", "tolerance"];
     fn cut(value: &mut toml::Value) {
@@ -299,8 +299,8 @@ mod tests {
                 let queries = queries.chain(figure.tables.iter().map(|table| &table.cells));
                 let measured = queries.chain(figure.charts.iter().flat_map(Chart::queries));
                 let measured = measured.filter_map(|query| {
-                    let question: serde_json::Value = serde_json::from_str(&query.text).unwrap();
-                    question["label"].as_str().map(str::to_owned)
+                    let parameters: serde_json::Value = serde_json::from_str(&query.text).unwrap();
+                    parameters["label"].as_str().map(str::to_owned)
                 });
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let curves = curves.filter_map(|curve| match curve {

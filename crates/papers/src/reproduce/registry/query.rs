@@ -1,15 +1,15 @@
-//! Questions of the registry: a metric, and the runs that it is applied to.
+//! Queries of the registry: a metric, and the runs that it is applied to.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::reproduce::metrics::Question;
+use crate::reproduce::metrics::AnyMetric;
 use tidegate_runs::observe::{Measurement, Observations};
 
-/// A question, written as one table: `metric`, `run` or `runs`, and the parameters of the metric.
+/// A query, written as one table: `metric`, `run` or `runs`, and the parameters of the metric.
 #[derive(Clone, Debug)]
 pub(crate) struct Query {
-    pub(crate) question: Question,
+    pub(crate) metric: AnyMetric,
     /// Names of the runs. Charts name none, because they use all of their runs. A name with `*`
     /// selects several runs, each of which gives a value of its own unless `pick` is set. A name
     /// with `{}` expands to several names.
@@ -20,8 +20,8 @@ pub(crate) struct Query {
     pub(crate) pick: Option<Pick>,
     /// Runs have no value if a smaller share of the offered load arrived.
     sustained: Option<f64>,
-    /// The whole question as JSON with sorted keys. Parameters that a metric gains later do not
-    /// change the text of questions without them.
+    /// The whole query as JSON with sorted keys. Parameters that a metric gains later do not
+    /// change the text of queries without them.
     pub(crate) text: String,
 }
 
@@ -88,7 +88,7 @@ impl Query {
         self.runs.iter().any(|name| means(name, run))
     }
 
-    /// Whether it equals another question, apart from the runs.
+    /// Whether it equals another query, apart from the runs.
     pub(crate) fn is_like(&self, other: &Query) -> bool {
         let parameters = |query: &Query| -> serde_json::Map<String, serde_json::Value> {
             let mut parameters: serde_json::Map<_, _> =
@@ -102,7 +102,7 @@ impl Query {
     /// Measurements that the selected runs need.
     pub(crate) fn needs(&self) -> impl Iterator<Item = Measurement> {
         let offered = self.sustained.map(|_| Measurement::Delivered);
-        self.question.needs().iter().copied().chain(offered)
+        self.metric.needs().iter().copied().chain(offered)
     }
 
     /// Expands names with `{}`, and names with `*` unless `pick` is set. A name that selects
@@ -125,7 +125,7 @@ impl Query {
         self.stands_for = if has_each { values } else { Vec::new() };
     }
 
-    /// Whether its runs pair with those of another question: one for all, or the same number. If
+    /// Whether its runs pair with those of another query: one for all, or the same number. If
     /// both use `{}`, the replacements must be equal and in the same order.
     pub(super) fn pairs_with(&self, other: &Query) -> bool {
         let is_either = |is: fn(&Query) -> bool| is(self) || is(other);
@@ -175,8 +175,8 @@ impl<'de> Deserialize<'de> for Query {
             table.remove("pick").map(Pick::deserialize).transpose().map_err(wrong("pick"))?;
         let sustained = table.remove("sustained").map(f64::deserialize).transpose();
         let sustained = sustained.map_err(wrong("sustained"))?;
-        let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Query { question, runs, stands_for: Vec::new(), pick, sustained, text })
+        let metric = AnyMetric::new(&metric, table).map_err(D::Error::custom)?;
+        Ok(Query { metric, runs, stands_for: Vec::new(), pick, sustained, text })
     }
 }
 
@@ -217,7 +217,7 @@ mod tests {
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, *'\npick = 'most'"), ["a, *", "b, *"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, 1'"), ["a, 1", "b, 1"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'a, {}'"), ["a, 1", "a, 2"]);
-        // Two questions with equal replacements.
+        // Two queries with equal replacements.
         let pairs = |one: &str, other: &str| {
             let [one, other] = [one, other].map(|names| {
                 let mut query: Query =
@@ -262,14 +262,14 @@ mod tests {
 
     #[test]
     fn the_order_of_keys_does_not_matter() {
-        let question = |text: &str| toml::from_str::<Query>(text).unwrap().text;
-        let one = question("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
-        assert_eq!(one, question("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
+        let text_of = |text: &str| toml::from_str::<Query>(text).unwrap().text;
+        let one = text_of("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
+        assert_eq!(one, text_of("from_ms = 2.0\nmetric = 'goodput'\nrun = 'a'"));
         assert_eq!(one, r#"{"from_ms":2.0,"metric":"goodput","run":"a"}"#);
     }
 
     #[test]
-    fn an_invalid_question_is_refused() {
+    fn an_invalid_query_is_refused() {
         for (text, expected) in [
             ("run = 'a'", "`metric` is missing"),
             ("metric = 'goodput'\nrun = 'a'\nruns = ['b']", "not both"),

@@ -24,7 +24,7 @@ pub(crate) struct Table {
     pub(crate) across: String,
     #[serde(default)]
     pub(crate) down: String,
-    /// The question of a cell; its run's name contains `{row}` and `{column}`.
+    /// The query of a cell; its run's name contains `{row}` and `{column}`.
     pub(crate) cells: Query,
     /// Which value of a column is the best, if any.
     best: Option<Pick>,
