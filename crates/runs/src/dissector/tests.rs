@@ -196,8 +196,8 @@ fn lookalikes_are_left_to_other_dissectors() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("others.pcap");
-    let talk = session(Protocol::USUAL);
-    let (hello, retry) = (&talk[0].1, &talk[1].1);
+    let session_packets = session(Protocol::USUAL);
+    let (hello, retry) = (&session_packets[0].1, &session_packets[1].1);
     let changed = |at: usize, to: u8| {
         let mut bytes = hello.clone();
         bytes[at] = to;

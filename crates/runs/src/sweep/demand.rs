@@ -9,7 +9,7 @@ use tidegate_sim::{FlowRecord, flows};
 use crate::Error;
 use crate::fair_share::unlimited;
 
-/// Kind of traffic, by the facts that are known before the run.
+/// Kind of traffic, by the properties that are known before the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// All messages: `until = "done"` waits for them.
@@ -54,7 +54,7 @@ struct Submitted {
     src: u32,
     dst: u32,
     data: Load,
-    /// The answer.
+    /// The reply.
     reply: Load,
 }
 
@@ -305,7 +305,7 @@ fn drawn(
     flows(&workload, plan.fabric.hosts.len() as u32, plan.seed, until)
 }
 
-/// Adds the messages of this block of traffic, each with an answer of `reply` bytes.
+/// Adds the messages of this block of traffic, each with a reply of `reply` bytes.
 fn draw(
     plan: &Plan,
     (number, block): (usize, Traffic),
