@@ -58,7 +58,7 @@ catalog! {
 impl Protocol {
     /// The default protocol of scenarios: it needs nothing of switches, and its parameters fit any
     /// fabric without changes.
-    pub const USUAL: Protocol = Protocol::Swift;
+    pub const DEFAULT: Protocol = Protocol::Swift;
 }
 
 /// The examples of the file for the registry are tests.

@@ -288,7 +288,7 @@ mod tests {
         let socket =
             || Socket::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
         let config =
-            crate::node::Config::real(Protocol::USUAL.stack(), Key::new(b"key"), Rate::gbps(1));
+            crate::node::Config::real(Protocol::DEFAULT.stack(), Key::new(b"key"), Rate::gbps(1));
         let node = Node::new(config, crate::node::entropy().unwrap()).unwrap();
         let (mut driver, mut other) = (Driver::new(node, socket()), socket());
         let to = other.address().unwrap();

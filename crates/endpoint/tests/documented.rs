@@ -20,7 +20,7 @@ type Outcome = Result<(), Box<dyn Error>>;
 #[rustfmt::skip]
 fn requests(secret: [u8; 16], address: SocketAddr, server: SocketAddr) -> Outcome {
     // Example:
-    let config = Config::real(Protocol::USUAL.stack(), Key::new(&secret), Rate::gbps(10));
+    let config = Config::real(Protocol::DEFAULT.stack(), Key::new(&secret), Rate::gbps(10));
     let host = Host::bind(address, config)?;          // a socket and its thread
     let peer = host.connect(server).wait()?;
     peer.send("a message").wait()?;                   // the other side has all of it
@@ -46,7 +46,7 @@ fn answers(host: Host) {
 fn documented_examples_talk_to_each_other() {
     let secret = *b"of this document";
     let address = "127.0.0.1:0".parse().unwrap();
-    let config = Config::real(Protocol::USUAL.stack(), Key::new(&secret), Rate::gbps(10));
+    let config = Config::real(Protocol::DEFAULT.stack(), Key::new(&secret), Rate::gbps(10));
     let server = Host::bind(address, config).unwrap();
     let (at, closing) = (server.address(), server.clone());
     let answering = thread::spawn(move || answers(server));

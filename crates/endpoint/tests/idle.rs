@@ -17,7 +17,7 @@ fn processor_time() -> Duration {
 
 #[test]
 fn idle_hosts_sleep() {
-    let config = Config::real(Protocol::USUAL.stack(), Key::new(b"idle"), Rate::gbps(10));
+    let config = Config::real(Protocol::DEFAULT.stack(), Key::new(b"idle"), Rate::gbps(10));
     let host = || Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config.clone()).unwrap();
     let (server, client) = (host(), host());
     let peer = client.connect(server.address()).wait_for(Duration::from_secs(30)).unwrap();

@@ -15,7 +15,7 @@ fn reflected_hellos_open_no_session() {
     let entropy = Box::new(move |bytes: &mut [u8]| {
         bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
     });
-    let config = Config::new(Protocol::USUAL.stack(), Key::new(b"a secret"), Rate::gbps(1));
+    let config = Config::new(Protocol::DEFAULT.stack(), Key::new(b"a secret"), Rate::gbps(1));
     let silence = config.limits.silence;
     let mut node = Node::new(config, entropy).unwrap();
     let mirror = SocketAddr::from(([10, 0, 0, 2], 1));

@@ -23,7 +23,7 @@ const AGAIN: &str = "the peer has reached its maximum number of peers; retrying 
 
 /// A host with room for one peer, and otherwise set up as `tidegate serve` on loopback.
 fn host() -> Host {
-    let mut stack = Protocol::USUAL.stack();
+    let mut stack = Protocol::DEFAULT.stack();
     for (name, value) in [
         ("base_target", Value::Span(Span::us(500))),
         ("fs_range", Value::Span(Span::us(500))),

@@ -179,17 +179,17 @@ mod tests {
         assert_eq!(bytes("--datagram", "1.5KB"), Ok(1_500));
         assert_eq!(bytes_or_none("--reply", "0B"), Ok(0));
         assert_eq!(load("--load", "60%"), Ok(0.6));
-        assert_eq!(protocol("--protocol", "swift"), Ok(Protocol::USUAL));
+        assert_eq!(protocol("--protocol", "swift"), Ok(Protocol::DEFAULT));
         assert_eq!(sizes("--size", "1MB"), Ok(Sizes::Fixed(1_000_000)));
         assert!(matches!(sizes("--size", "websearch"), Ok(Sizes::Drawn(_))));
-        let mut stack = Protocol::USUAL.stack();
+        let mut stack = Protocol::DEFAULT.stack();
         assert_eq!(parameters("--param", &mut stack, [("min_rto", "9ms")]), Ok(()));
-        assert!(stack != Protocol::USUAL.stack());
+        assert!(stack != Protocol::DEFAULT.stack());
     }
 
     #[test]
     fn errors_name_the_option() {
-        let mut stack = Protocol::USUAL.stack();
+        let mut stack = Protocol::DEFAULT.stack();
         let mut param = |name, value| parameters("--param", &mut stack, [(name, value)]).err();
         for (error, start) in [
             (rate("--rate", "fast").err(), "--rate: found fast, expected a rate such as"),

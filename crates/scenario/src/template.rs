@@ -39,7 +39,7 @@ pub fn template_summary(name: &str) -> String {
 }
 
 /// Returns a scenario on a fabric as a file with comments: Poisson arrivals with web-search sizes
-/// at half load, under [`Protocol::USUAL`]. `name` is one of [`templates`].
+/// at half load, under [`Protocol::DEFAULT`]. `name` is one of [`templates`].
 ///
 /// # Errors
 /// If there is no such fabric.
@@ -83,7 +83,7 @@ pub fn template(name: &str) -> Result<String, Error> {
     let keys = transport::KEYS.iter();
     // The fabric's preset sets the other keys.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
-    file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.info().name))]);
+    file.keys(keys, &[("protocol", &format!("{:?}", Protocol::DEFAULT.info().name))]);
     if preset.is_some_and(|(_, text)| text.contains("\nplanes = ")) {
         file.comment("Packets of a connection take all ports of its host.");
         file.0 += "params = { multipath = \"mixed\" }\n";

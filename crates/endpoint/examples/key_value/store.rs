@@ -18,7 +18,7 @@ const SOME: u8 = 1;
 
 /// The configuration of client and server. Every holder of the key may use the store.
 pub(crate) fn config(key: &str) -> Config {
-    Config::real(Protocol::USUAL.stack(), Key::new(key.as_bytes()), Rate::gbps(10))
+    Config::real(Protocol::DEFAULT.stack(), Key::new(key.as_bytes()), Rate::gbps(10))
 }
 
 /// Answers requests until the host is closed.

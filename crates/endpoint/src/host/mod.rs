@@ -10,7 +10,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let key = Key::new(b"sixteen bytes or more, at random");
-//! let config = Config::real(Protocol::USUAL.stack(), key, Rate::gbps(10));
+//! let config = Config::real(Protocol::DEFAULT.stack(), key, Rate::gbps(10));
 //! let server = Host::bind("127.0.0.1:0".parse()?, config.clone())?;
 //! let address = server.address();
 //! std::thread::spawn(move || {

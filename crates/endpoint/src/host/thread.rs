@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     fn pair() -> (Host, Host, Peer) {
-        let config = Config::real(Protocol::USUAL.stack(), Key::new(b"leads"), Rate::gbps(10));
+        let config = Config::real(Protocol::DEFAULT.stack(), Key::new(b"leads"), Rate::gbps(10));
         let host =
             || Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config.clone()).unwrap();
         let (server, client) = (host(), host());

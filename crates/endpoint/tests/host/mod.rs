@@ -33,7 +33,7 @@ fn anywhere() -> SocketAddr {
 }
 
 fn config() -> Config {
-    Config::real(Protocol::USUAL.stack(), Key::new(b"of these tests"), Rate::gbps(10))
+    Config::real(Protocol::DEFAULT.stack(), Key::new(b"of these tests"), Rate::gbps(10))
 }
 
 fn host(config: Config) -> Host {

@@ -34,7 +34,7 @@ fn node(protocol: Protocol, seed: u64) -> Node {
         bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
     });
     // All but one protocol declare trimming, so that all headers of packets occur.
-    let has = |need: &Need| protocol != Protocol::USUAL || *need != Need::Trimming;
+    let has = |need: &Need| protocol != Protocol::DEFAULT || *need != Need::Trimming;
     let config = Config {
         base_rtt: Some(Span::us(20)),
         priorities: 8,
@@ -196,7 +196,7 @@ fn lookalikes_are_left_to_other_dissectors() {
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("others.pcap");
-    let session_packets = session(Protocol::USUAL);
+    let session_packets = session(Protocol::DEFAULT);
     let (hello, retry) = (&session_packets[0].1, &session_packets[1].1);
     let changed = |at: usize, to: u8| {
         let mut bytes = hello.clone();

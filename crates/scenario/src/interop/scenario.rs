@@ -64,7 +64,7 @@ impl Setting {
         }
         text += "]\n";
         latencies(&mut text, &topology);
-        let protocol = Protocol::USUAL.info().name;
+        let protocol = Protocol::DEFAULT.info().name;
         let _ = writeln!(text, "\n[transport]\nprotocol = \"{protocol}\"");
         if loss > 0.0 {
             let _ = writeln!(text, "\n[faults]\nloss = {loss:?}");

@@ -86,7 +86,7 @@ fn head(of: &Workload, kind: &str, about: &str) -> String {
     let stem = of.trace.file.rsplit_once('.').map_or(&*of.trace.file, |(stem, _)| stem);
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ' ');
     let name: String = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    let (hosts, protocol) = (of.trace.hosts.len(), Protocol::USUAL.info().name);
+    let (hosts, protocol) = (of.trace.hosts.len(), Protocol::DEFAULT.info().name);
     format!(
         "# Written by `tidegate workload from`.\n# {about}\n# hosts.csv lists the address of each \
          host.\n\nname = \"{name} {kind}\"\nduration = \"{}\"\ndrain = \"{DRAIN}\"\n\n[fabric]\n\
