@@ -13,7 +13,7 @@ use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{FabricRequirements, Rate, Span, Time};
 use tidegate_sim::Setup;
 
-const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
+const DEFAULT: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
 
 /// CPU seconds used by this process so far, from the kernel's accounting.
 fn cpu_seconds() -> f64 {
@@ -26,7 +26,7 @@ fn main() {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let named: Vec<&str> =
         arguments.iter().filter(|a| !a.starts_with("--")).map(String::as_str).collect();
-    for name in if named.is_empty() { &USUAL[..] } else { &named } {
+    for name in if named.is_empty() { &DEFAULT[..] } else { &named } {
         let mut rates = Vec::new();
         let mut hops = 0;
         for _ in 0..if has("--once") { 1 } else { 5 } {
