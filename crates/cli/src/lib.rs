@@ -88,7 +88,7 @@ fn join_others() -> Result<Option<Ranks>> {
         tidegate_mpi::join(interrupt::interrupt_flag).map(|group| Ranks::new(Box::new(group)))
     );
     #[cfg(not(feature = "mpi"))]
-    Ranks::refuse_others().map(|()| None)
+    Ranks::refuse_group().map(|()| None)
 }
 
 /// Handles SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails like a write to

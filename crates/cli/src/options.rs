@@ -269,9 +269,9 @@ pub(crate) fn runnable(
     overrides: &[Override],
     verbosity: Verbosity,
 ) -> Result<Vec<String>> {
-    let carried = workbench::carried(path, overrides)?;
-    for (names, why) in &carried.refused {
+    let runnable = workbench::runnable_protocols(path, overrides)?;
+    for (names, why) in &runnable.refused {
         verbosity.warn(&format!("skipped {}: {why}", names.join(", ")));
     }
-    Ok(carried.protocols)
+    Ok(runnable.protocols)
 }

@@ -216,7 +216,7 @@ fn under(name: &str, scenario: &Source, overrides: &[Override]) -> Result<Plan, 
 
 /// The protocols that a scenario can run under.
 #[derive(Clone, Debug)]
-pub struct Carried {
+pub struct RunnableProtocols {
     /// Their names, in the order of the catalog; at least one.
     pub protocols: Vec<String>,
     /// The other protocols, and the reason for each.
@@ -227,28 +227,31 @@ pub struct Carried {
 ///
 /// # Errors
 /// When the scenario or an override is invalid under every protocol, or no protocol can run it.
-pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Carried, Error> {
+pub fn runnable_protocols(
+    scenario: impl Into<Source>,
+    overrides: &[Override],
+) -> Result<RunnableProtocols, Error> {
     let scenario = &scenario.into();
     check(scenario, overrides)?;
-    let mut carried = Carried { protocols: Vec::new(), refused: Vec::new() };
+    let mut runnable = RunnableProtocols { protocols: Vec::new(), refused: Vec::new() };
     for name in Protocol::ALL.iter().map(|protocol| protocol.info().name) {
         match under(name, scenario, overrides) {
-            Ok(_) => carried.protocols.push(name.to_owned()),
+            Ok(_) => runnable.protocols.push(name.to_owned()),
             Err(Error::Scenario(why)) => {
                 // The message names the option alone, so that equal faults of several protocols are
                 // grouped.
                 let why = why.replace(&format!("--protocols {name}"), "--protocols");
-                match carried.refused.iter_mut().find(|(_, other)| *other == why) {
+                match runnable.refused.iter_mut().find(|(_, other)| *other == why) {
                     Some((names, _)) => names.push(name.to_owned()),
-                    None => carried.refused.push((vec![name.to_owned()], why)),
+                    None => runnable.refused.push((vec![name.to_owned()], why)),
                 }
             }
             Err(other) => return Err(other),
         }
     }
-    match carried.refused.first().filter(|_| carried.protocols.is_empty()) {
+    match runnable.refused.first().filter(|_| runnable.protocols.is_empty()) {
         Some((names, why)) => Err(Error::Scenario(format!("under {}: {why}", names.join(", ")))),
-        None => Ok(carried),
+        None => Ok(runnable),
     }
 }
 

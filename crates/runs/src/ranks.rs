@@ -43,7 +43,7 @@ impl Ranks {
     ///
     /// # Errors
     /// If a launcher has started this process together with others.
-    pub fn refuse_others() -> Result<(), Error> {
+    pub fn refuse_group() -> Result<(), Error> {
         let size = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
         match STARTED.iter().find(|name| size(name).is_some_and(|size| size > 1)) {
             None => Ok(()),

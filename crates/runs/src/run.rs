@@ -10,8 +10,8 @@ use tidegate_scenario::{InputFiles, Plan};
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Lasting, LiveFile, Measure, Progress, RowsFile, RunOutput, SamplesFile, Shelf,
-    Summarised, adapt, build_among, drive,
+    Control, FallibleMeasure, LiveFile, Measure, Progress, RowsFile, RunOutput, SamplesFile,
+    Summarised, TableDestination, adapt, build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::{Parallelism, Ranks};
@@ -100,7 +100,8 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
-        let tap = capturing.iter().map(|capturing| Lasting::around(Box::new(capturing.tap())));
+        let tap =
+            capturing.iter().map(|capturing| FallibleMeasure::boxed(Box::new(capturing.tap())));
         let progress = |number: usize, progress: &Progress| {
             if let Some(listener) = options.progress {
                 let captured_bytes = capturing.as_ref().map_or(0, Capturing::bytes);
@@ -189,15 +190,15 @@ pub fn recorded(
 ) -> Result<(Summary, Kept), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
-    let shelf = match &out {
-        Some(out) => Some(Shelf::Folder(out.path().to_owned())),
-        None => options.tables.map(|_| Shelf::Memory),
+    let destination = match &out {
+        Some(out) => Some(TableDestination::Folder(out.path().to_owned())),
+        None => options.tables.map(|_| TableDestination::Memory),
     };
-    if let Some(shelf) = shelf {
-        measures.push(Lasting::around(Box::new(RowsFile::new(shelf.clone()))));
+    if let Some(destination) = destination {
+        measures.push(FallibleMeasure::boxed(Box::new(RowsFile::new(destination.clone()))));
         measures.extend(plan.output.timeseries.map(|interval| {
-            let file = SamplesFile::new(shelf, interval, plan.duration);
-            Lasting::around(Box::new(file))
+            let file = SamplesFile::new(destination, interval, plan.duration);
+            FallibleMeasure::boxed(Box::new(file))
         }));
     }
     let output = happen(measures)?;

@@ -10,8 +10,8 @@ mod circuits;
 mod delivered;
 mod downlinks;
 mod drive;
+mod fallible;
 mod followed;
-mod lasting;
 mod links;
 mod live;
 mod messages;
@@ -48,8 +48,8 @@ pub use circuits::CircuitTrace;
 pub use delivered::Delivered;
 pub use drive::Progress;
 pub use drive::{Control, adapt, build_among, drive};
+pub use fallible::FallibleMeasure;
 pub use followed::{Followed, Trajectory};
-pub use lasting::Lasting;
 pub use live::LiveFile;
 pub use messages::Messages;
 pub use ports::PortTrace;
@@ -60,7 +60,7 @@ pub use rows::RowsFile;
 pub use series::SamplesFile;
 pub use slowdowns::{Slowdown, quantile, sorted};
 pub use summary::Summarised;
-pub use tables::Shelf;
+pub use tables::TableDestination;
 pub use traces::{FlowTrace, Traced};
 
 /// Version of the observations; part of every cache key.

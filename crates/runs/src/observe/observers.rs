@@ -11,29 +11,30 @@ use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::Error;
 
 /// A measure, its subscriptions, and the time of its next sample.
-struct Seat {
+struct ScheduledMeasure {
     measure: Box<dyn Measure>,
     subscriptions: Subscriptions,
     next_sample: Time,
 }
 
 /// The measures of a run.
-pub(super) struct Measures(Vec<Seat>);
+pub(super) struct Measures(Vec<ScheduledMeasure>);
 
 impl Measures {
     /// Measures before the start of a run.
     pub(super) fn new(measures: Vec<Box<dyn Measure>>) -> Measures {
-        let seat = |measure: Box<dyn Measure>| {
+        let scheduled = |measure: Box<dyn Measure>| {
             let subscriptions = measure.subscriptions();
-            Seat { measure, subscriptions, next_sample: Time::NEVER }
+            ScheduledMeasure { measure, subscriptions, next_sample: Time::NEVER }
         };
-        Measures(measures.into_iter().map(seat).collect())
+        Measures(measures.into_iter().map(scheduled).collect())
     }
 
     /// Union of the measures' subscriptions.
     fn subscriptions(&self) -> Subscriptions {
-        let any =
-            |of: fn(&Subscriptions) -> bool| self.0.iter().any(|seat| of(&seat.subscriptions));
+        let any = |of: fn(&Subscriptions) -> bool| {
+            self.0.iter().any(|scheduled| of(&scheduled.subscriptions))
+        };
         Subscriptions {
             delivered: any(|of| of.delivered),
             feedback: any(|of| of.feedback),
@@ -42,40 +43,42 @@ impl Measures {
     }
 
     pub(super) fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
-        for seat in &mut self.0 {
-            seat.next_sample = sample_after(Time::ZERO, &*seat.measure, start.plan);
-            seat.measure.begin(start)?;
+        for scheduled in &mut self.0 {
+            scheduled.next_sample = sample_after(Time::ZERO, &*scheduled.measure, start.plan);
+            scheduled.measure.begin(start)?;
         }
         Ok(())
     }
 
     /// Times of all samples of the run.
     pub(super) fn sample_times(&self, plan: &Plan) -> BTreeSet<Time> {
-        let of = |seat: &Seat| {
-            let first = sample_after(Time::ZERO, &*seat.measure, plan);
-            std::iter::successors(Some(first), |at| Some(sample_after(*at, &*seat.measure, plan)))
-                .take_while(|at| *at < Time::NEVER)
-                .collect::<Vec<_>>()
+        let of = |scheduled: &ScheduledMeasure| {
+            let first = sample_after(Time::ZERO, &*scheduled.measure, plan);
+            std::iter::successors(Some(first), |at| {
+                Some(sample_after(*at, &*scheduled.measure, plan))
+            })
+            .take_while(|at| *at < Time::NEVER)
+            .collect::<Vec<_>>()
         };
         self.0.iter().flat_map(of).collect()
     }
 
     /// Reports a delivery.
     pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        for seat in self.0.iter_mut().filter(|seat| seat.subscriptions.delivered) {
-            seat.measure.delivered(now, flow, bytes);
+        for scheduled in self.0.iter_mut().filter(|scheduled| scheduled.subscriptions.delivered) {
+            scheduled.measure.delivered(now, flow, bytes);
         }
     }
 
     /// Takes the last samples at `end`, which is before the planned end.
     pub(super) fn ends_at(&mut self, end: Time) {
-        let seats = self.0.iter_mut().filter(|seat| seat.next_sample < Time::NEVER);
-        seats.for_each(|seat| seat.next_sample = end);
+        let scheduled = self.0.iter_mut().filter(|scheduled| scheduled.next_sample < Time::NEVER);
+        scheduled.for_each(|scheduled| scheduled.next_sample = end);
     }
 
     /// Time of the next sample.
     pub(super) fn next_sample(&self) -> Time {
-        self.0.iter().map(|seat| seat.next_sample).min().unwrap_or(Time::NEVER)
+        self.0.iter().map(|scheduled| scheduled.next_sample).min().unwrap_or(Time::NEVER)
     }
 
     /// Passes samples to the measures for which they are due.
@@ -85,9 +88,9 @@ impl Measures {
         at: Time,
         samples: &[Sample],
     ) -> Result<(), Error> {
-        for seat in self.0.iter_mut().filter(|seat| seat.next_sample == at) {
-            seat.measure.sampled(plan, at, samples)?;
-            seat.next_sample = sample_after(at, &*seat.measure, plan);
+        for scheduled in self.0.iter_mut().filter(|scheduled| scheduled.next_sample == at) {
+            scheduled.measure.sampled(plan, at, samples)?;
+            scheduled.next_sample = sample_after(at, &*scheduled.measure, plan);
         }
         Ok(())
     }
@@ -99,14 +102,14 @@ impl Measures {
         records: impl IntoIterator<Item = FlowRecord>,
     ) -> Result<(), Error> {
         for record in records {
-            self.0.iter_mut().try_for_each(|seat| seat.measure.flow(plan, &record))?;
+            self.0.iter_mut().try_for_each(|scheduled| scheduled.measure.flow(plan, &record))?;
         }
         Ok(())
     }
 
     pub(super) fn finish(&mut self, end: &End<'_>, output: &mut RunOutput) -> Result<(), Error> {
-        let mut seats = std::mem::take(&mut self.0).into_iter();
-        seats.try_for_each(|seat| seat.measure.finish(end, output))
+        let mut scheduled = std::mem::take(&mut self.0).into_iter();
+        scheduled.try_for_each(|scheduled| scheduled.measure.finish(end, output))
     }
 }
 
@@ -158,8 +161,10 @@ impl Observer for SharedMeasures {
         if !self.subscriptions.feedback {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.feedback) {
-            seat.measure.feedback(now, flow, feedback);
+        for scheduled in
+            self.lock().0.iter_mut().filter(|scheduled| scheduled.subscriptions.feedback)
+        {
+            scheduled.measure.feedback(now, flow, feedback);
         }
     }
 
@@ -167,8 +172,10 @@ impl Observer for SharedMeasures {
         if !self.subscriptions.departed {
             return;
         }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.subscriptions.departed) {
-            seat.measure.departed(departure);
+        for scheduled in
+            self.lock().0.iter_mut().filter(|scheduled| scheduled.subscriptions.departed)
+        {
+            scheduled.measure.departed(departure);
         }
     }
 }

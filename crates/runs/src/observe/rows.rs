@@ -4,19 +4,19 @@ use tidegate_results::FlowFile;
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::tables::{Shelf, Table};
+use super::tables::{Table, TableDestination};
 use super::{End, Measure, RunOutput, Start};
 use crate::{Error, convert};
 
 /// Writes `flows.parquet`.
 pub struct RowsFile {
-    to: Shelf,
+    to: TableDestination,
     file: Option<FlowFile<Table>>,
 }
 
 impl RowsFile {
     /// Writes to `to`.
-    pub fn new(to: Shelf) -> RowsFile {
+    pub fn new(to: TableDestination) -> RowsFile {
         RowsFile { to, file: None }
     }
 }

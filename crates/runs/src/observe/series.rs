@@ -8,13 +8,13 @@ use tidegate_results::{Entity, SeriesFile, SeriesRow};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
-use super::tables::{Shelf, Table};
+use super::tables::{Table, TableDestination};
 use super::{End, Measure, RunOutput, Start};
 use crate::{Error, convert};
 
 /// Writes `timeseries.parquet`.
 pub struct SamplesFile {
-    to: Shelf,
+    to: TableDestination,
     interval: Span,
     goodputs: Goodputs,
     /// The engine's running sums at the last sample, by quantity and port.
@@ -25,7 +25,7 @@ pub struct SamplesFile {
 
 impl SamplesFile {
     /// Writes to `to`, with a row for every entity and `interval` up to `end`.
-    pub fn new(to: Shelf, interval: Span, end: Time) -> SamplesFile {
+    pub fn new(to: TableDestination, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
         SamplesFile { to, interval, goodputs, sums: BTreeMap::new(), at: Time::ZERO, file: None }
     }

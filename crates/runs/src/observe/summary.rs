@@ -111,7 +111,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         .filter(|record| record.bytes != Message::UNLIMITED)
         .partition(|record| is_apart(record.src, record.dst));
     warnings.extend(without_path(apart.len()));
-    warnings.extend(stuck(&unfinished, last_start, plan.duration.after(drained)));
+    warnings.extend(unfinished_warning(&unfinished, last_start, plan.duration.after(drained)));
     Summary {
         schema: Summary::SCHEMA,
         name: plan.name.clone(),
@@ -284,7 +284,7 @@ fn without_path(count: usize) -> Option<String> {
 /// A warning about messages that are unfinished although there was enough time: since the last
 /// submission, every host could have sent, and received, all of its unfinished messages one after
 /// another.
-fn stuck(unfinished: &[&FlowRecord], last_start: Time, end: Time) -> Option<String> {
+fn unfinished_warning(unfinished: &[&FlowRecord], last_start: Time, end: Time) -> Option<String> {
     let mut needed: BTreeMap<(bool, u32), Span> = BTreeMap::new();
     for record in unfinished {
         for host in [(false, record.src), (true, record.dst)] {

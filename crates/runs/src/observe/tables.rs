@@ -10,7 +10,7 @@ use crate::Error;
 
 /// Destination of a run's tables.
 #[derive(Clone, Debug)]
-pub enum Shelf {
+pub enum TableDestination {
     /// Files in this folder.
     Folder(PathBuf),
     /// Memory.
@@ -23,20 +23,20 @@ pub enum Table {
     Bytes(&'static str, Vec<u8>),
 }
 
-impl Shelf {
+impl TableDestination {
     /// An empty table of that name.
     pub fn table(&self, name: &'static str) -> io::Result<Table> {
         match self {
-            Shelf::Folder(folder) => Partial::new(folder.join(name)).map(Table::File),
-            Shelf::Memory => Ok(Table::Bytes(name, Vec::new())),
+            TableDestination::Folder(folder) => Partial::new(folder.join(name)).map(Table::File),
+            TableDestination::Memory => Ok(Table::Bytes(name, Vec::new())),
         }
     }
 
     /// Error for a table that cannot be written.
     pub fn error(&self) -> impl FnOnce(io::Error) -> Error {
         Error::output(match self {
-            Shelf::Folder(folder) => folder,
-            Shelf::Memory => Path::new("memory"),
+            TableDestination::Folder(folder) => folder,
+            TableDestination::Memory => Path::new("memory"),
         })
     }
 }

@@ -46,13 +46,13 @@ fn seen(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations {
 }
 
 /// Records every row, and the times of samples.
-struct Diary {
+struct RecordingMeasure {
     interval: Option<Span>,
     rows: Arc<Mutex<Vec<FlowRow>>>,
     times: Arc<Mutex<Vec<Time>>>,
 }
 
-impl Measure for Diary {
+impl Measure for RecordingMeasure {
     fn samples_every(&self) -> Option<Span> {
         self.interval
     }
@@ -76,11 +76,12 @@ fn traces_of_all_flows_add_up_to_their_rows() {
     for protocol in anywhere() {
         let (plan, name) = (plan(protocol.name), protocol.name);
         let rows = Arc::default();
-        let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+        let recorder =
+            RecordingMeasure { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
         // 400 us are no multiple of 30 us: the last interval is 10 us long.
         let interval = Span::us(30);
         let mut measures = measures(&plan, ALL, interval);
-        measures.push(Box::new(diary));
+        measures.push(Box::new(recorder));
         let seen = run_with(&plan, measures).seen;
         let mut rows = rows.lock().unwrap().clone();
         rows.sort_by_key(|row| row.id);
@@ -170,9 +171,10 @@ flows = [
 fn exchanges_run_from_the_request_to_its_reply() {
     let plan = closed_loop(crate::protocols()[0].name);
     let rows: Arc<Mutex<Vec<FlowRow>>> = Arc::default();
-    let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+    let recorder =
+        RecordingMeasure { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
     let mut all = measures(&plan, [Measurement::Exchanges], Span::us(10));
-    all.push(Box::new(diary));
+    all.push(Box::new(recorder));
     let seen = run_with(&plan, all).seen;
     let rows = rows.lock().unwrap();
     let since_warmup: Vec<_> = rows
@@ -201,11 +203,12 @@ fn measures_receive_samples_at_their_own_times() {
     let plan = plan(crate::protocols()[0].name);
     let intervals = [Some(Span::us(100)), Some(Span::us(150)), None, Some(Span::s(1))];
     let times: [Arc<Mutex<Vec<Time>>>; 4] = Default::default();
-    let diary = |(i, interval): (usize, &Option<Span>)| {
+    let recorder = |(i, interval): (usize, &Option<Span>)| {
         let times = Arc::clone(&times[i]);
-        Box::new(Diary { interval: *interval, rows: Arc::default(), times }) as Box<dyn Measure>
+        Box::new(RecordingMeasure { interval: *interval, rows: Arc::default(), times })
+            as Box<dyn Measure>
     };
-    run_with(&plan, intervals.iter().enumerate().map(diary).collect());
+    run_with(&plan, intervals.iter().enumerate().map(recorder).collect());
     let expected: [&[u64]; 4] = [&[100, 200, 300, 400], &[150, 300, 400], &[], &[400]];
     for (times, expected) in times.iter().zip(expected) {
         let expected: Vec<Time> = expected.iter().map(|us| Time::us(*us)).collect();
@@ -307,10 +310,11 @@ flows = [
     let text = text.replace("PROTOCOL", crate::protocols()[0].name);
     let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
     let rows = Arc::default();
-    let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+    let recorder =
+        RecordingMeasure { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
     let parts = [Measurement::Slowdowns, Measurement::BareSlowdowns, Measurement::Delivered];
     let mut measures = measures(&plan, parts, Span::us(10));
-    measures.push(Box::new(diary));
+    measures.push(Box::new(recorder));
     let seen = run_with(&plan, measures).seen;
     let mut rows = rows.lock().unwrap().clone();
     rows.sort_by_key(|row| row.id);

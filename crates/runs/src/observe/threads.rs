@@ -21,9 +21,9 @@ use crate::{Error, interrupt, machine};
 
 /// Working time in one partition before the first decision.
 const TRIAL: Duration = Duration::from_millis(20);
-/// Looks at the cores of the machine before a decision, at equal intervals. Kernel threads use
-/// cores for moments, so the look with the most idle cores counts.
-const LOOKS: u32 = 10;
+/// Checks of the idle cores of the machine before a decision, at equal intervals. Kernel threads
+/// use cores for moments, so the check with the most idle cores counts.
+const IDLE_CHECKS: u32 = 10;
 /// A change of partitions must be expected to save this multiple of what it costs.
 const MARGIN: f64 = 2.0;
 /// Expected speed-up by each thread beyond the first.
@@ -42,8 +42,8 @@ struct Trial {
     built: Duration,
     /// Largest number of idle cores found since the last decision.
     idle: usize,
-    /// Time of the next look at the machine.
-    look: Duration,
+    /// Time of the next check of the idle cores.
+    next_check: Duration,
     /// Time of the next decision.
     decision: Duration,
     /// Time, simulated time and packet-hops at the last decision.
@@ -59,11 +59,11 @@ struct Rates {
 }
 
 impl Trial {
-    /// Looks at the machine if it is time to.
-    fn look(&mut self, worked: Duration) {
-        if worked >= self.look {
+    /// Checks the idle cores if it is time to.
+    fn check_idle(&mut self, worked: Duration) {
+        if worked >= self.next_check {
             self.idle = machine::idle_cores().max(self.idle);
-            self.look = worked + self.decision / LOOKS;
+            self.next_check = worked + self.decision / IDLE_CHECKS;
         }
     }
 
@@ -118,9 +118,9 @@ impl Threads {
     /// For a run that may use at most this number of threads, and took this time to build in one
     /// partition.
     pub(super) fn up_to(most: usize, built: Duration) -> Threads {
-        let (look, decision) = (TRIAL / LOOKS, TRIAL);
+        let (next_check, decision) = (TRIAL / IDLE_CHECKS, TRIAL);
         let last = (Duration::ZERO, Time::ZERO, 0);
-        let trial = Trial { most, built, idle: 1, look, decision, last };
+        let trial = Trial { most, built, idle: 1, next_check, decision, last };
         let stage = if most > 1 { Stage::Trial(trial) } else { Stage::Decided };
         Threads { stage, worked: Duration::ZERO }
     }
@@ -133,11 +133,11 @@ impl Threads {
             Stage::Trial(trial) if worked >= trial.decision => {
                 let (rates, most) = trial.decide(worked, now, engine.packet_hops())?;
                 let (built, left) = (trial.built, left * rates.work);
-                if !pays(worked + built, left, most) {
+                if !is_worthwhile(worked + built, left, most) {
                     return None;
                 }
                 let partitions = partitions_worth(&plan.fabric, most, rates.packet_hops);
-                if !pays(worked + built, left, partitions) {
+                if !is_worthwhile(worked + built, left, partitions) {
                     return None;
                 }
                 let choice = Choice::default();
@@ -145,7 +145,7 @@ impl Threads {
             }
             Stage::Several(several) if several.choice.prefers_one() => {
                 let left = left * worked.as_secs_f64() / now.as_s_f64();
-                if !pays(worked + several.built, left, 2) {
+                if !is_worthwhile(worked + several.built, left, 2) {
                     return None;
                 }
                 (Stage::Decided, 1)
@@ -188,7 +188,7 @@ impl Threads {
                 Stage::Several(several) => {
                     several.choice.measured(engine.packet_hops() - before, took);
                 }
-                Stage::Trial(trial) => trial.look(self.worked),
+                Stage::Trial(trial) => trial.check_idle(self.worked),
                 Stage::Decided => {}
             }
             if is_done {
@@ -204,7 +204,7 @@ impl Threads {
 /// Returns whether another number of partitions is worth what the change costs: to build the run
 /// and to repeat it to the present. `left` is the working time to the end in one partition, in
 /// seconds.
-fn pays(cost: Duration, left: f64, threads: usize) -> bool {
+fn is_worthwhile(cost: Duration, left: f64, threads: usize) -> bool {
     let saved = left * (1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64));
     saved >= cost.as_secs_f64() * MARGIN
 }
@@ -224,13 +224,13 @@ struct Choice {
     /// Working time since the last trial of the other number.
     since: Duration,
     /// Working time between two trials.
-    patience: Duration,
+    trial_interval: Duration,
     /// Number of trials in a row in which several threads were slower than one.
     slower: u32,
 }
 
 /// Least and most time between two trials.
-const PATIENCE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+const TRIAL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Least time between two trials, in durations of the last one.
 const TRIALS_APART: u32 = 10;
 
@@ -242,8 +242,8 @@ impl Default for Choice {
             probing: false,
             interval: (0, Duration::ZERO),
             rates: [None; 2],
-            since: PATIENCE.0,
-            patience: PATIENCE.0,
+            since: TRIAL_INTERVALS.0,
+            trial_interval: TRIAL_INTERVALS.0,
             slower: 0,
         }
     }
@@ -283,21 +283,21 @@ impl Choice {
             self.since += took;
             // Several threads that are slower than one was have probably lost a core.
             let is_slower = used == 1 && other.is_some_and(|one| rate < one);
-            self.probing = is_slower || self.since >= self.patience;
+            self.probing = is_slower || self.since >= self.trial_interval;
             return;
         }
         self.probing = false;
         self.since = Duration::ZERO;
         if other.is_some_and(|other| rate > other) {
             self.several = !self.several;
-            self.patience = PATIENCE.0;
+            self.trial_interval = TRIAL_INTERVALS.0;
             self.slower = !self.several as u32;
         } else {
-            self.patience = (self.patience * 2).min(PATIENCE.1);
+            self.trial_interval = (self.trial_interval * 2).min(TRIAL_INTERVALS.1);
             self.slower = if self.several { 0 } else { self.slower + 1 };
         }
         // On a large fabric, a trial takes longer than most intervals.
-        self.patience = self.patience.max(took * TRIALS_APART);
+        self.trial_interval = self.trial_interval.max(took * TRIALS_APART);
     }
 }
 
@@ -326,9 +326,9 @@ mod tests {
     #[test]
     fn changes_pay_if_they_save_twice_their_cost() {
         let cost = Duration::from_secs(1);
-        assert!(!pays(cost, 7.7, 2) && pays(cost, 7.8, 2));
-        assert!(!pays(cost, 2.3, 16) && pays(cost, 2.4, 16));
-        assert!(!pays(cost, f64::MAX, 1));
+        assert!(!is_worthwhile(cost, 7.7, 2) && is_worthwhile(cost, 7.8, 2));
+        assert!(!is_worthwhile(cost, 2.3, 16) && is_worthwhile(cost, 2.4, 16));
+        assert!(!is_worthwhile(cost, f64::MAX, 1));
     }
 
     #[test]

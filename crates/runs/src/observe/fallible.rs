@@ -9,15 +9,15 @@ use super::{End, Measure, RunOutput, Start, Subscriptions};
 use crate::Error;
 
 /// A measure, until it fails; then the reason.
-pub struct Lasting {
+pub struct FallibleMeasure {
     of: Option<Box<dyn Measure>>,
     failure: Option<Error>,
 }
 
-impl Lasting {
+impl FallibleMeasure {
     /// Wraps a measure.
-    pub fn around(of: Box<dyn Measure>) -> Box<dyn Measure> {
-        Box::new(Lasting { of: Some(of), failure: None })
+    pub fn boxed(of: Box<dyn Measure>) -> Box<dyn Measure> {
+        Box::new(FallibleMeasure { of: Some(of), failure: None })
     }
 
     fn attempt(&mut self, what: impl FnOnce(&mut Box<dyn Measure>) -> Result<(), Error>) {
@@ -27,7 +27,7 @@ impl Lasting {
     }
 }
 
-impl Measure for Lasting {
+impl Measure for FallibleMeasure {
     fn subscriptions(&self) -> Subscriptions {
         self.of.as_ref().map(|of| of.subscriptions()).unwrap_or_default()
     }
