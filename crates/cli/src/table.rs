@@ -194,10 +194,10 @@ fn message_table(rows: &[Row<'_>]) -> String {
             offered(rate(group.offered_gbps), group.offered_gbps, group.asked_gbps),
             rate(group.goodput_gbps.total),
             finished(fct),
-            bound(fct.hides(500), micros(fct.p50_us)),
-            tail((fct.count, 10), fct.hides(10), micros(fct.p99_us)),
-            bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50)),
-            tail((fct.count, 10), fct.hides_slowdown(10), ratio(fct.slowdown.p99)),
+            bound(fct.is_lower_bound(500), micros(fct.p50_us)),
+            tail((fct.count, 10), fct.is_lower_bound(10), micros(fct.p99_us)),
+            bound(fct.is_slowdown_lower_bound(500), ratio(fct.slowdown.p50)),
+            tail((fct.count, 10), fct.is_slowdown_lower_bound(10), ratio(fct.slowdown.p99)),
         ]);
     }
     drawn(&table)
@@ -219,9 +219,9 @@ fn size_table(rows: &[Row<'_>]) -> String {
             row.map_or_else(
                 || NONE.to_owned(),
                 |BySize { fct, .. }| {
-                    let p50 = bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50));
+                    let p50 = bound(fct.is_slowdown_lower_bound(500), ratio(fct.slowdown.p50));
                     let p99 = ratio(fct.slowdown.p99);
-                    let p99 = tail((fct.count, 10), fct.hides_slowdown(10), p99);
+                    let p99 = tail((fct.count, 10), fct.is_slowdown_lower_bound(10), p99);
                     format!("{p50} / {p99} ({})", finished(fct))
                 },
             )

@@ -42,12 +42,12 @@ impl FctSummary {
 
     /// Whether a percentile of completion times is only a lower bound, because the estimate ends
     /// before it. `per_mille` of all messages lie above the percentile: 10 for the 99th.
-    pub fn hides(&self, per_mille: u64) -> bool {
+    pub fn is_lower_bound(&self, per_mille: u64) -> bool {
         ends_before(self.reach.unwrap_or_else(|| self.share_finished()), per_mille)
     }
 
     /// Whether a percentile of slowdowns is only a lower bound.
-    pub fn hides_slowdown(&self, per_mille: u64) -> bool {
+    pub fn is_slowdown_lower_bound(&self, per_mille: u64) -> bool {
         ends_before(self.slowdown.reach.unwrap_or_else(|| self.share_finished()), per_mille)
     }
 

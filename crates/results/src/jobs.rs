@@ -93,8 +93,8 @@ pub struct IterationTimes {
 /// Largest number of iterations whose times a summary lists.
 const LISTED_MAX: usize = 1_000;
 
-/// Accumulated data of a collective.
-pub(crate) struct Tally {
+/// Accumulated data of a collective or a job.
+pub(crate) struct JobTotals {
     job: Job,
     /// Data by iteration.
     steps: Vec<Step>,
@@ -112,9 +112,9 @@ struct Step {
     arrived: u64,
 }
 
-impl Tally {
-    pub(crate) fn new(job: Job) -> Tally {
-        Tally { job, steps: Vec::new(), ranks: Vec::new() }
+impl JobTotals {
+    pub(crate) fn new(job: Job) -> JobTotals {
+        JobTotals { job, steps: Vec::new(), ranks: Vec::new() }
     }
 
     /// Adds the times of the ranks in the next iteration.

@@ -3,7 +3,7 @@
 use crate::fct::FctSummary;
 use crate::fixed::Fixed;
 use crate::groups::{Exchanges, Rates, SizedFct};
-use crate::jobs::{Job, JobSummary, Tally};
+use crate::jobs::{Job, JobSummary, JobTotals};
 use crate::rows::{FlowRow, IterationRow, Names, StepRow, gbps, name};
 use crate::summary::{FLOWS_MAX, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
@@ -37,7 +37,7 @@ pub struct Recorder {
     /// Exchanges by the label of requests.
     exchanges: BTreeMap<u16, Exchanges>,
     /// Collectives by number.
-    jobs: Vec<Tally>,
+    jobs: Vec<JobTotals>,
     /// First stack of the same protocol, by stack.
     first_stacks: Vec<u16>,
 }
@@ -79,7 +79,7 @@ impl Recorder {
 
     /// Sets the collectives of the run, by number.
     pub fn with_jobs(self, jobs: Vec<Job>) -> Recorder {
-        Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
+        Recorder { jobs: jobs.into_iter().map(JobTotals::new).collect(), ..self }
     }
 
     /// Sets an end of the measured window that is before the planned one.

@@ -212,16 +212,18 @@ fn percentiles_include_unfinished_messages() {
     assert_eq!((known.p50_us, known.p99_us), (us(6), us(8)));
     assert_eq!((known.slowdown.p50, known.slowdown.reach), (us(3), Some(1.0)));
     assert_eq!(known.mean_us, us(5), "the mean of finished messages");
-    assert!(!known.hides(1) && !known.hides_slowdown(1));
+    assert!(!known.is_lower_bound(1) && !known.is_slowdown_lower_bound(1));
     // The finished messages alone.
     assert_eq!(fct(None).p50_us, us(4), "messages that just began add no information");
     let long = fct(Some(200));
     assert_eq!((long.p50_us, long.p99_us, long.slowdown.p99), (us(6), us(8), us(4)));
     assert!((long.reach.unwrap() - 4.0 / 6.0).abs() < 1e-12);
-    assert!(long.hides(10) && !long.hides(500) && long.hides_slowdown(10));
+    assert!(
+        long.is_lower_bound(10) && !long.is_lower_bound(500) && long.is_slowdown_lower_bound(10)
+    );
     // Older results lack `reach`.
     let old = FctSummary { reach: None, ..long };
-    assert!(old.hides(10) && !old.hides(500));
+    assert!(old.is_lower_bound(10) && !old.is_lower_bound(500));
 }
 
 #[test]

@@ -222,28 +222,32 @@ impl<'a> Reader<'a> {
         self.note("messages", Some(fct.count as f64));
         self.note("unfinished", Some(fct.unfinished as f64));
         self.bounded("fct_mean_us", float(fct.mean_us), fct.unfinished > 0);
-        self.bounded("fct_p50_us", float(fct.p50_us), fct.hides(500));
-        self.tail("fct_p99_us", fct.p99_us, fct.hides(10), (n, 10));
-        self.tail("fct_p999_us", fct.p999_us, fct.hides(1), (n, 1));
-        self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
-        self.tail("slowdown_p99", fct.slowdown.p99, fct.hides_slowdown(10), (n, 10));
-        self.tail("slowdown_p999", fct.slowdown.p999, fct.hides_slowdown(1), (n, 1));
+        self.bounded("fct_p50_us", float(fct.p50_us), fct.is_lower_bound(500));
+        self.tail("fct_p99_us", fct.p99_us, fct.is_lower_bound(10), (n, 10));
+        self.tail("fct_p999_us", fct.p999_us, fct.is_lower_bound(1), (n, 1));
+        self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.is_slowdown_lower_bound(500));
+        self.tail("slowdown_p99", fct.slowdown.p99, fct.is_slowdown_lower_bound(10), (n, 10));
+        self.tail("slowdown_p999", fct.slowdown.p999, fct.is_slowdown_lower_bound(1), (n, 1));
         for row in &fct.by_size {
             self.sizes = Some((row.min_bytes, row.below_bytes));
             let fct = &row.fct;
             self.note("size_messages", Some(fct.count as f64));
             self.note("size_unfinished", Some(fct.unfinished as f64));
-            self.bounded("size_slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
+            self.bounded(
+                "size_slowdown_p50",
+                float(fct.slowdown.p50),
+                fct.is_slowdown_lower_bound(500),
+            );
             let tail = (fct.count, 10);
-            self.tail("size_slowdown_p99", fct.slowdown.p99, fct.hides_slowdown(10), tail);
+            self.tail("size_slowdown_p99", fct.slowdown.p99, fct.is_slowdown_lower_bound(10), tail);
         }
     }
 
     fn exchange(&mut self, fct: &FctSummary) {
         self.note("exchanges", Some(fct.count as f64));
         self.bounded("exchange_mean_us", float(fct.mean_us), fct.unfinished > 0);
-        self.bounded("exchange_p50_us", float(fct.p50_us), fct.hides(500));
-        self.tail("exchange_p99_us", fct.p99_us, fct.hides(10), (fct.count, 10));
+        self.bounded("exchange_p50_us", float(fct.p50_us), fct.is_lower_bound(500));
+        self.tail("exchange_p99_us", fct.p99_us, fct.is_lower_bound(10), (fct.count, 10));
     }
 
     fn job(&mut self, job: &JobSummary) {

@@ -76,18 +76,18 @@ fn of_label(
     let mut plots = vec![slowdowns(all, label), single(all, label)];
     let quantities: [(&str, &str, Quantity); 4] = [
         ("Slowdown by size, median", "slowdown, median", &|fct| {
-            (fct.slowdown.p50, fct.hides_slowdown(500))
+            (fct.slowdown.p50, fct.is_slowdown_lower_bound(500))
         }),
         ("Slowdown by size, 99th percentile", "slowdown, 99th percentile", &|fct| {
-            (fct.slowdown.p99, fct.hides_slowdown(10))
+            (fct.slowdown.p99, fct.is_slowdown_lower_bound(10))
         }),
         ("Completion time by size, median", "completion time, median (µs)", &|fct| {
-            (fct.p50_us, fct.hides(500))
+            (fct.p50_us, fct.is_lower_bound(500))
         }),
         (
             "Completion time by size, 99th percentile",
             "completion time, 99th percentile (µs)",
-            &|fct| (fct.p99_us, fct.hides(10)),
+            &|fct| (fct.p99_us, fct.is_lower_bound(10)),
         ),
     ];
     plots.extend(quantities.map(|(title, unit, of)| Plot {

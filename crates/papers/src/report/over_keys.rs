@@ -25,11 +25,11 @@ type Quantity = fn(&Summary, &str) -> Option<f64>;
 
 const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
     ("Slowdown, 99th percentile", "slowdown, 99th percentile", true, |summary, label| {
-        let fct = fct(summary, label).filter(|fct| !fct.hides_slowdown(10))?;
+        let fct = fct(summary, label).filter(|fct| !fct.is_slowdown_lower_bound(10))?;
         fct.slowdown.p99.map(Fixed::as_f64)
     }),
     ("Slowdown, median", "slowdown, median", true, |summary, label| {
-        let fct = fct(summary, label).filter(|fct| !fct.hides_slowdown(500))?;
+        let fct = fct(summary, label).filter(|fct| !fct.is_slowdown_lower_bound(500))?;
         fct.slowdown.p50.map(Fixed::as_f64)
     }),
     ("Goodput", "goodput (Gbit/s)", false, |summary, label| {

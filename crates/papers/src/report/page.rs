@@ -281,12 +281,12 @@ fn groups(runs: &[Run]) -> String {
                 number(group.goodput_gbps.jain),
                 fct.unfinished.to_string(),
                 finished(fct),
-                percentile(fct.hides(500), fct.p50_us),
-                tail(fct, 10, fct.hides(10), fct.p99_us),
-                tail(fct, 1, fct.hides(1), fct.p999_us),
-                percentile(fct.hides_slowdown(500), fct.slowdown.p50),
-                tail(fct, 10, fct.hides_slowdown(10), fct.slowdown.p99),
-                tail(fct, 1, fct.hides_slowdown(1), fct.slowdown.p999),
+                percentile(fct.is_lower_bound(500), fct.p50_us),
+                tail(fct, 10, fct.is_lower_bound(10), fct.p99_us),
+                tail(fct, 1, fct.is_lower_bound(1), fct.p999_us),
+                percentile(fct.is_slowdown_lower_bound(500), fct.slowdown.p50),
+                tail(fct, 10, fct.is_slowdown_lower_bound(10), fct.slowdown.p99),
+                tail(fct, 1, fct.is_slowdown_lower_bound(1), fct.slowdown.p999),
             ];
             let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
             Row { protocol, label, cells }
