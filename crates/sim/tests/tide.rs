@@ -13,7 +13,7 @@ const RATE: Rate = Rate::gbps(100);
 const MTU: u32 = 1458;
 
 /// Telemetry and marks, as the two protocols need them.
-fn equip(fabric: &mut Fabric, stamping: Stamping) {
+fn configure(fabric: &mut Fabric, stamping: Stamping) {
     for switch in &mut fabric.switches {
         switch.telemetry = stamping;
         switch.ecn = Some(Ecn {
@@ -30,7 +30,7 @@ fn equip(fabric: &mut Fabric, stamping: Stamping) {
 /// Permanent flows between these hosts of racks of twenty with one spine.
 fn racks(stack: Stack, pairs: &[(u32, u32)], delay: Span) -> Setup {
     let mut fabric = leaf_spine(3, 20, 1, RATE, RATE, delay, MTU);
-    equip(&mut fabric, Stamping::Core);
+    configure(&mut fabric, Stamping::Core);
     let flows =
         pairs.iter().zip(0..).map(|(&(a, b), i)| unlimited(a, b, Time::ns(1_370 * i))).collect();
     let mut setup = setup(fabric, stack, flows, Time::ms(12));
@@ -150,7 +150,7 @@ fn mean_credit_gives_a_share_without_whole_packets() {
 /// with packets of 4,096 bytes, the second `later_ns` after the first.
 fn pairs(flows: u32, jitter: f64, later_ns: u64) -> (f64, Vec<f64>) {
     let mut fabric = leaf_spine(2, flows, 1, RATE, RATE, Span::ns(500), 4_096);
-    equip(&mut fabric, Stamping::Core);
+    configure(&mut fabric, Stamping::Core);
     let start = |i: u32| Time::ns(later_ns * u64::from(i));
     let pairs = (0..flows).map(|i| unlimited(i, flows + i, start(i))).collect();
     let mut stack = stack("tide");
@@ -199,7 +199,7 @@ fn queue_of_the_downlink_does_not_count() {
         stack.set("budget", Value::Extent(Extent::Bdp(3.0))).unwrap();
         stack.set("credit_pacing", Value::Flag(false)).unwrap();
         let mut setup = racks(stack, &[(21, 20), (22, 20), (23, 20), (24, 20)], Span::ns(500));
-        equip(&mut setup.fabric, stamping);
+        configure(&mut setup.fabric, stamping);
         let bdp = 50e3;
         setup.bdp_bytes = Some(bdp);
         let (_, outcome) = run(setup);
