@@ -99,10 +99,10 @@ pub fn parquet_rows<E>(
     wrong: impl Fn(String) -> E,
     mut each: impl FnMut(usize, &Row) -> Result<(), E>,
 ) -> Result<(), E> {
-    let reader = caught(|| SerializedFileReader::new(file)).map_err(&wrong)?;
-    let mut rows = caught(|| reader.get_row_iter(None)).map_err(&wrong)?;
+    let reader = catch_panic(|| SerializedFileReader::new(file)).map_err(&wrong)?;
+    let mut rows = catch_panic(|| reader.get_row_iter(None)).map_err(&wrong)?;
     let mut number = 0;
-    while let Some(row) = caught(|| rows.next().transpose()).map_err(&wrong)? {
+    while let Some(row) = catch_panic(|| rows.next().transpose()).map_err(&wrong)? {
         number += 1;
         each(number, &row)?;
     }
@@ -111,7 +111,7 @@ pub fn parquet_rows<E>(
 
 /// Runs a job that may panic on a damaged file, because the library does not check all its input,
 /// and returns the panic as an error.
-fn caught<T>(job: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+fn catch_panic<T>(job: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -43,7 +43,7 @@ use read::tree::{Node, Source};
 
 pub use compile::failure::{disconnected, unreachable_pairs};
 pub use compile::glob::Glob;
-pub use compile::sizes::{Distributed, distributions};
+pub use compile::sizes::{NamedDistribution, distributions};
 pub use compile::software::{Places, SoftwareSwitch};
 pub use error::Error;
 pub use hash::content_hash;

@@ -47,8 +47,9 @@ pub(crate) fn overloads(
     }
     // The load is highest at the start of some block.
     let begins = traffic.iter().map(|block| block.start);
-    let most = begins.flat_map(|at| busy(traffic, fabric, at)).reduce(more);
-    if let Some(Busy { share, hosts, first, direction }) = most.filter(|most| most.share > 1.0) {
+    let most = begins.flat_map(|at| host_loads(traffic, fabric, at)).reduce(larger);
+    if let Some(HostLoad { share, hosts, first, direction }) = most.filter(|most| most.share > 1.0)
+    {
         let first = &fabric.hosts[first];
         let (which, capacity) = match hosts {
             1 => (first.clone(), "the capacity of its link"),
@@ -62,7 +63,7 @@ pub(crate) fn overloads(
 }
 
 /// Load of hosts in one direction.
-struct Busy {
+struct HostLoad {
     /// Largest load of a host, as a share of its link rate.
     share: f64,
     /// Number of hosts whose load exceeds their link rate.
@@ -74,12 +75,12 @@ struct Busy {
 }
 
 /// Returns the direction with the larger load; the first if they are equal.
-fn more(a: Busy, b: Busy) -> Busy {
+fn larger(a: HostLoad, b: HostLoad) -> HostLoad {
     if b.share > a.share { b } else { a }
 }
 
 /// Returns the mean load of hosts at time `at`, in both directions.
-fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
+fn host_loads(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [HostLoad; 2] {
     let hosts = fabric.hosts.len();
     let all: Vec<u32> = (0..hosts as u32).collect();
     let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
@@ -107,14 +108,14 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
             }
         }
     }
-    let busy = |direction, sums: Vec<f64>| {
+    let load = |direction, sums: Vec<f64>| {
         let shares: Vec<f64> = sums.into_iter().zip(&rates).map(|(sum, rate)| sum / rate).collect();
         let share = shares.iter().copied().fold(0.0, f64::max);
         let first = shares.iter().position(|other| *other == share).unwrap_or(0);
         let hosts = shares.iter().filter(|share| **share > 1.0).count();
-        Busy { share, hosts, first, direction }
+        HostLoad { share, hosts, first, direction }
     };
-    [busy("sent by", sent), busy("received by", received)]
+    [load("sent by", sent), load("received by", received)]
 }
 
 /// Share of the messages of a pattern with a rate that are between servers, and so use links of

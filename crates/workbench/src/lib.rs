@@ -32,8 +32,8 @@ pub use tidegate_runs::{
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{
-    Distributed, Override, Plan, Portable, SoftwareSwitch, content_hash, distributions, magnitude,
-    options, portable, resolved, template_summary, templates, workload,
+    NamedDistribution, Override, Plan, Portable, SoftwareSwitch, content_hash, distributions,
+    magnitude, options, portable, resolved, template_summary, templates, workload,
 };
 
 /// The example of a protocol in the document compiles.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use tidegate_workbench::markdown::wrapped;
-use tidegate_workbench::{Distributed, METRICS, distributions};
+use tidegate_workbench::{METRICS, NamedDistribution, distributions};
 
 use crate::common::{Place, answer};
 use serde_json::{Map, Value};
@@ -229,7 +229,9 @@ fn size_reference() -> String {
         sizes.\n\n\
         | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
             .to_string();
-    for Distributed { names, sampling, mean_bytes, load_mean_bytes, source } in distributions() {
+    for NamedDistribution { names, sampling, mean_bytes, load_mean_bytes, source } in
+        distributions()
+    {
         let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
         let load = load_mean_bytes.map_or_else(String::new, |mean| format!(" ({mean:.0})"));
         out +=

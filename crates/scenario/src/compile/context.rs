@@ -2,7 +2,7 @@
 
 use tidegate_core::fabric::Fabric;
 
-use super::Course;
+use super::RunSettings;
 use super::hosts::Hosts;
 use crate::inputs::Reader;
 
@@ -11,7 +11,7 @@ pub(crate) struct Context<'a> {
     pub(crate) files: &'a Reader,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts<'a>,
-    pub(crate) course: Course,
+    pub(crate) run: RunSettings,
 }
 
 /// Returns the switch (of the first plane) and the rate in bit/s of each host, in order of host

@@ -40,25 +40,25 @@ pub(crate) static KEYS: &[Key] = &[
 
 /// Resolves the credit queues of all ports: the setting of the scenario, or else the queues that
 /// the running protocols require. A fabric that cannot have credit queues gets none; that is an
-/// error if the scenario sets them. `Requirements::provide` reports protocols that need them.
+/// error if the scenario sets them. `Requirements::check_needs` reports protocols that need them.
 pub(crate) fn resolve(
     table: &Table,
     fabric: &mut Fabric,
     required: Option<CreditQueue>,
 ) -> Result<(), Error> {
-    let hindrance = hindrance(fabric);
+    let exclusion = exclusion(fabric);
     let queue = match table.find::<Or<&Table>>("credit_queue") {
         Some(Or::Word(_)) => None,
         Some(Or::Value(set)) => {
-            if let Some(hindrance) = hindrance {
+            if let Some(exclusion) = exclusion {
                 return Err(table.error(
                     "credit_queue",
-                    format!("\"off\": credit queues are not supported {hindrance}"),
+                    format!("\"off\": credit queues are not supported {exclusion}"),
                 ));
             }
             Some(read(set, required.unwrap_or_else(|| default(fabric.mtu))))
         }
-        None => required.filter(|_| hindrance.is_none()),
+        None => required.filter(|_| exclusion.is_none()),
     };
     fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
     Ok(())
@@ -100,7 +100,7 @@ pub(crate) fn is_whole(switch: &Table) -> bool {
 }
 
 /// Setting of the fabric that excludes credit queues, for messages.
-fn hindrance(fabric: &Fabric) -> Option<&'static str> {
+fn exclusion(fabric: &Fabric) -> Option<&'static str> {
     if fabric.circuits.is_some() {
         return Some("in a fabric with circuits");
     }

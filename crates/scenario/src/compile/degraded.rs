@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tidegate_core::fabric::{Fabric, Node, PortRate, RateChange};
 use tidegate_core::{Rate, Time};
 
-use super::Course;
+use super::RunSettings;
 use super::glob::Glob;
 use super::topology::MOST_LINKS;
 use crate::error::{Error, nearest};
@@ -74,7 +74,7 @@ static DEGRADED: &[Key] = &[
 pub(crate) fn degrade(
     section: Option<&Table>,
     fabric: &mut Fabric,
-    course: Course,
+    run: RunSettings,
 ) -> Result<(), Error> {
     let tables = section.map_or(&[][..], |section| section.tables("degraded"));
     if let (Some(table), Some(_)) = (tables.first(), &fabric.circuits) {
@@ -84,7 +84,7 @@ pub(crate) fn degrade(
     let mut slower: BTreeMap<u32, Rate> = BTreeMap::new();
     let mut degraded_by: BTreeMap<u32, usize> = BTreeMap::new();
     for (number, table) in tables.iter().enumerate() {
-        let (from, until) = course.interval(table, ["from", "until"])?;
+        let (from, until) = run.interval(table, ["from", "until"])?;
         for port in ports(table, fabric)? {
             if let Some(other) = degraded_by.insert(port, number) {
                 let found = format!("{}, which degraded[{other}] degrades too", name(fabric, port));

@@ -33,7 +33,7 @@ pub(crate) fn outside(
 }
 
 /// Warns of paths with a much larger base RTT than the fastest one of the same pair.
-pub(crate) fn uneven(reach: Reach, warnings: &mut Vec<String>) {
+pub(crate) fn warn_of_unequal_paths(reach: Reach, warnings: &mut Vec<String>) {
     let Reach { base_rtt, spread, .. } = reach;
     if spread > base_rtt.scale(0.25) {
         warnings.push(format!(

@@ -10,7 +10,7 @@ use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Outage};
 
-use super::Course;
+use super::RunSettings;
 use crate::error::{Error, one_of};
 use crate::plan::Plan;
 use crate::read::keys::{Key, Optional, SPAN, Shape, key};
@@ -124,11 +124,11 @@ fn name(fabric: &Fabric, node: Node) -> &str {
 pub(crate) fn outages(
     table: &Table,
     fabric: &Fabric,
-    course: Course,
+    run: RunSettings,
     warnings: &mut Vec<String>,
 ) -> Result<Vec<Outage>, Error> {
     let text = table.find::<&str>("failure");
-    let (down, up) = course.interval(table, ["failure_down", "failure_up"])?;
+    let (down, up) = run.interval(table, ["failure_down", "failure_up"])?;
     if text.is_none() && (down, up) != (Time::ZERO, Time::NEVER) {
         warnings.push("failure_down and failure_up have no effect without failure".into());
     }

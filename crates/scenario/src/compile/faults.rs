@@ -4,7 +4,7 @@ use tidegate_core::Span;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 
-use super::Course;
+use super::RunSettings;
 use super::failure;
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
@@ -87,7 +87,7 @@ pub(crate) fn faults(
     section: Option<&Table>,
     fabric: &Fabric,
     hosts: &Hosts<'_>,
-    course: Course,
+    run: RunSettings,
     warnings: &mut Vec<String>,
 ) -> Result<Faults, Error> {
     let Some(table) = section else { return Ok(Faults::default()) };
@@ -97,7 +97,7 @@ pub(crate) fn faults(
         reordering: table.get("reordering"),
         reorder_delay: table.get("reorder_delay"),
         duplication: table.get("duplication"),
-        outages: failure::outages(table, fabric, course, warnings)?,
+        outages: failure::outages(table, fabric, run, warnings)?,
         flaps: table.find::<&Table>("flaps").map(|flaps| Flaps {
             mean_up: flaps.get("mean_up"),
             mean_down: flaps.get("mean_down"),
@@ -123,7 +123,7 @@ pub(crate) fn faults(
     }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
-        let (down, up) = course.interval(link, ["down", "up"])?;
+        let (down, up) = run.interval(link, ["down", "up"])?;
         let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
         let before = faults.outages.len();
         let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
@@ -150,11 +150,11 @@ pub(crate) fn faults(
             let expected = "no host that stops: not supported together with hosts.server";
             return Err(host.error("host", expected));
         }
-        let (down, up) = course.interval(host, ["down", "up"])?;
+        let (down, up) = run.interval(host, ["down", "up"])?;
         faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
     }
     for storm in table.tables("storm") {
-        let (from, until) = course.interval(storm, ["from", "until"])?;
+        let (from, until) = run.interval(storm, ["from", "until"])?;
         let of = Failing::Nic(hosts.one(storm, "host")?);
         faults.outages.push(Outage { of, down: from, up: until });
     }

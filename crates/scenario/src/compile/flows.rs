@@ -5,7 +5,7 @@ use tidegate_core::{Domain, Message, Rng, Span};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels};
+use super::{Labels, RunSettings};
 use crate::error::Error;
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table};
@@ -62,7 +62,7 @@ pub(crate) fn flows<'a>(
     hosts: &Hosts<'_>,
     stacks: &mut Stacks<'a>,
     labels: &mut Labels,
-    course: Course,
+    run: RunSettings,
 ) -> Result<Vec<Flow>, Error> {
     let mut flows = Vec::new();
     for (block, table) in tables.iter().enumerate() {
@@ -70,9 +70,9 @@ pub(crate) fn flows<'a>(
         if src == dst {
             return Err(table.error("dst", "a host other than src"));
         }
-        let (start, stop) = course.interval(table, ["start", "stop"])?;
+        let (start, stop) = run.interval(table, ["start", "stop"])?;
         let jitter: Span = table.get("jitter");
-        if start.after(jitter) >= stop.min(course.duration) && jitter > Span::ZERO {
+        if start.after(jitter) >= stop.min(run.duration) && jitter > Span::ZERO {
             return Err(table.error(
                 "jitter",
                 "a jitter with which every flow starts before stop and before the end of the run",
@@ -93,7 +93,7 @@ pub(crate) fn flows<'a>(
             Or::Value::<u64>(bytes) => bytes,
         };
         let (stack, label) = (stacks.number(table)?, labels.weighed(table)?);
-        let mut rng = Rng::stream(course.seed, Domain::Traffic, JITTER_STREAM | block as u64);
+        let mut rng = Rng::stream(run.seed, Domain::Traffic, JITTER_STREAM | block as u64);
         let pairs = (0..pairs as u32).flat_map(|pair| (0..count).map(move |_| pair));
         flows.extend(pairs.map(|pair| Flow {
             src: src + pair,

@@ -31,7 +31,7 @@ pub(crate) const GENERATOR_SEED: Key = key(
 
 /// Inputs of another simulator's generator.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given<'a> {
+pub(crate) struct GeneratorInputs<'a> {
     pub(crate) hosts: u32,
     /// Mean time between two messages of a host.
     pub(crate) mean_gap_ps: f64,
@@ -46,7 +46,7 @@ pub(crate) struct Given<'a> {
 pub(crate) fn list<'a>(
     table: &Table,
     sizes: &'a Sizes,
-    given: impl FnOnce(&'a Distribution) -> Given<'a>,
+    inputs: impl FnOnce(&'a Distribution) -> GeneratorInputs<'a>,
 ) -> Result<Option<Vec<Arrival>>, Error> {
     let generator = match table.find::<Word>("generator") {
         None | Some(Word("tidegate")) => None,
@@ -76,8 +76,8 @@ pub(crate) fn list<'a>(
         let expected = format!("{required:?}, the sampling of generator {generator:?}");
         return Err(table.error_found("sampling", format!("{found:?}"), expected));
     }
-    let given = given(sizes);
-    let mut list = if generator == "python" { python(given) } else { sird_simulator(given) };
+    let inputs = inputs(sizes);
+    let mut list = if generator == "python" { python(inputs) } else { sird_simulator(inputs) };
     let start: Time = table.get("start");
     list.retain(|arrival| arrival.at >= start);
     Ok(Some(list))
@@ -86,7 +86,9 @@ pub(crate) fn list<'a>(
 /// Messages of SIRD's simulator (github.com/epfl-dcsl/SIRD-Simulator, commit f2be06a). Host j has a
 /// generator for gaps and one for sizes, both seeded with 134 j + 1, and one for receivers, seeded
 /// with j.
-fn sird_simulator(Given { hosts, mean_gap_ps, sizes, until, .. }: Given<'_>) -> Vec<Arrival> {
+fn sird_simulator(
+    GeneratorInputs { hosts, mean_gap_ps, sizes, until, .. }: GeneratorInputs<'_>,
+) -> Vec<Arrival> {
     let mut arrivals = Vec::new();
     for src in 0..hosts {
         let [mut gaps, mut draws] = [134 * src + 1; 2].map(Mersenne::new);
@@ -123,7 +125,9 @@ fn logarithmic(sizes: &Distribution, u: f64) -> f64 {
 
 /// Messages of a script that uses only Python's `random`: `expovariate`, `random`, and `randrange`
 /// twice.
-fn python(Given { hosts, mean_gap_ps, sizes, seed, until }: Given<'_>) -> Vec<Arrival> {
+fn python(
+    GeneratorInputs { hosts, mean_gap_ps, sizes, seed, until }: GeneratorInputs<'_>,
+) -> Vec<Arrival> {
     let mut rng = Mersenne::of_python(seed);
     let mean_gap_ns = mean_gap_ps / 1e3 / f64::from(hosts);
     let (mut arrivals, mut at_ns) = (Vec::new(), 0.0);
@@ -145,10 +149,16 @@ mod tests {
     use super::*;
     use crate::compile::sizes;
 
-    fn given<'a>(sizes: &'a Distribution, hosts: u32, load: f64, gbps: f64, ms: f64) -> Given<'a> {
+    fn inputs<'a>(
+        sizes: &'a Distribution,
+        hosts: u32,
+        load: f64,
+        gbps: f64,
+        ms: f64,
+    ) -> GeneratorInputs<'a> {
         let mean_gap_ps = sizes.mean_bytes * 8e3 / (load * gbps);
         let until = Time::ps((ms * 1e9) as u64);
-        Given { hosts, mean_gap_ps, sizes, seed: 1, until }
+        GeneratorInputs { hosts, mean_gap_ps, sizes, seed: 1, until }
     }
 
     fn totals(arrivals: &[Arrival]) -> (usize, u64) {
@@ -165,7 +175,7 @@ mod tests {
             ("wka", 0.5, 0.5, 153_448, 486_831_166),
         ] {
             let sizes = sizes::builtin(name);
-            let list = sird_simulator(given(&sizes, 144, load, 100.0, ms));
+            let list = sird_simulator(inputs(&sizes, 144, load, 100.0, ms));
             assert_eq!(totals(&list), (messages, bytes), "{name} {load} {ms} ms");
             if (name, load) == ("wkc", 0.5) {
                 let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
@@ -184,7 +194,7 @@ mod tests {
     #[test]
     fn python_matches_the_script() {
         let sizes = sizes::builtin("lb-dctcp");
-        let list = python(given(&sizes, 256, 0.170_759, 25.0, 40.0));
+        let list = python(inputs(&sizes, 256, 0.170_759, 25.0, 40.0));
         assert_eq!(totals(&list), (3_131, 4_865_793_759));
         let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
         let theirs =

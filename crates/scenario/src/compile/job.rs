@@ -147,7 +147,7 @@ pub(crate) fn pattern(
         }
     };
     let hosts = placed(table, hosts, program.ranks(), || {
-        Rng::stream(context.course.seed, Domain::Traffic, STREAM | PLACEMENT | number)
+        Rng::stream(context.run.seed, Domain::Traffic, STREAM | PLACEMENT | number)
     });
     let iterations = table.get::<u64>("iterations") as u32;
     Ok(Pattern::Job(Job { program: Arc::new(program), hosts, iterations }))
@@ -173,7 +173,7 @@ pub(crate) fn choice(
         let expected = "stragglers to be set too: the factor is that of their computing times";
         return Err(table.error("straggler_factor", expected));
     }
-    let seed = context.course.seed;
+    let seed = context.run.seed;
     Ok(move |count: u32| {
         let slow = (share * f64::from(count)).round() as usize;
         if slow == 0 {

@@ -44,14 +44,14 @@ use crate::read::table::Table;
 
 /// End and seed of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
+pub(crate) struct RunSettings {
     pub(crate) duration: Time,
     /// The run ends when the finite traffic is done, at `duration` at the latest.
     pub(crate) until_done: bool,
     pub(crate) seed: u64,
 }
 
-impl Course {
+impl RunSettings {
     /// Start and end from these keys of `table`; by default zero and never.
     ///
     /// # Errors

@@ -231,12 +231,12 @@ mod tests {
         let root = check::table(document, crate::compile::scenario::ROOT, "").unwrap();
         let (table, fabric): (&Table, &Table) = (root.get("switch"), root.get("fabric"));
         let topology = crate::compile::fabric::topology(fabric).unwrap();
-        let mut equipped = crate::compile::switch::equip(table, topology, 1000).unwrap();
+        let mut configured = crate::compile::switch::configure(table, topology, 1000).unwrap();
         let mut warnings = Vec::new();
-        let setting = &equipped.pfc;
-        resolve(table, &mut equipped.fabric, setting, requiring, 1080, &mut warnings)
+        let setting = &configured.pfc;
+        resolve(table, &mut configured.fabric, setting, requiring, 1080, &mut warnings)
             .map_err(|error| error.to_string())?;
-        let pauses = equipped.fabric.switches.iter().map(|switch| switch.pausing.is_some());
+        let pauses = configured.fabric.switches.iter().map(|switch| switch.pausing.is_some());
         Ok((pauses.collect(), warnings.len()))
     }
 

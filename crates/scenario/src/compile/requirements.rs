@@ -181,7 +181,7 @@ impl<'a> Requirements<'a> {
     /// Warns of marking parameters that the scenario sets in vain, because it also sets a different
     /// marking at the switches of `fabric`. `fabric` has no switch whose marking is left to the
     /// protocols.
-    pub(crate) fn overruled(
+    pub(crate) fn warn_of_ineffective_marking(
         &self,
         properties: &FabricProperties,
         fabric: &Fabric,
@@ -322,7 +322,7 @@ impl<'a> Requirements<'a> {
     }
 
     /// Warns of protocols that interpret reordering as loss, if packets can overtake each other.
-    pub(crate) fn overtaking(
+    pub(crate) fn warn_of_reordering(
         &self,
         fabric: &Fabric,
         routing: Routing,
@@ -352,23 +352,23 @@ impl<'a> Requirements<'a> {
     }
 
     /// Refuses a fabric that does not satisfy a need of a protocol.
-    pub(crate) fn provide(
+    pub(crate) fn check_needs(
         &self,
         fabric: &Fabric,
         properties: &FabricProperties,
         table: &Table,
     ) -> Result<(), Error> {
         for Requirement { stack, name, requirements } in &self.list {
-            let lack = |need| Some((need, lack(fabric, properties, need)?));
-            let Some((need, lack)) = requirements.needs().find_map(lack) else { continue };
-            let expected = format!("{}: {name} needs {}", lack.expected, need.name());
-            return Err(match lack.key {
-                None => self.stacks.error(stack, lack.found, expected),
+            let find = |need| Some((need, unsatisfied(fabric, properties, need)?));
+            let Some((need, unsatisfied)) = requirements.needs().find_map(find) else { continue };
+            let expected = format!("{}: {name} needs {}", unsatisfied.expected, need.name());
+            return Err(match unsatisfied.key {
+                None => self.stacks.error(stack, unsatisfied.found, expected),
                 Some(key) => {
                     let is_set = table.item(key).is_some_and(|item| !item.at.is_builtin());
                     let mut changes = table.tables("override").iter();
                     let change = changes.find(|change| !is_set && change.item(key).is_some());
-                    change.unwrap_or(table).error_found(key, lack.found, expected)
+                    change.unwrap_or(table).error_found(key, unsatisfied.found, expected)
                 }
             });
         }
@@ -377,14 +377,14 @@ impl<'a> Requirements<'a> {
 }
 
 /// Unsatisfied need.
-struct Lack {
+struct Unsatisfied {
     /// Key of `[switch]` that satisfies the need; `None`: only another protocol helps.
     key: Option<&'static str>,
     found: String,
     expected: String,
 }
 
-fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<Lack> {
+fn unsatisfied(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<Unsatisfied> {
     let (key, found, expected): (_, String, String) = match need {
         Need::PeakHopDelay | Need::CorePeakHopDelay | Need::HopRecords
             if fabric.network_switches().iter().all(|switch| switch.telemetry == Stamping::Off) =>
@@ -435,18 +435,18 @@ fn lack(fabric: &Fabric, properties: &FabricProperties, need: Need) -> Option<La
         Need::Trimming
             if fabric.network_switches().iter().any(|switch| switch.trimming.is_none()) =>
         {
-            match trimming::hindrance(fabric) {
-                Some(hindrance) => (
+            match trimming::exclusion(fabric) {
+                Some(exclusion) => (
                     None,
                     "switches that do not trim".into(),
-                    format!("another protocol, because trimming is not supported {hindrance}"),
+                    format!("another protocol, because trimming is not supported {exclusion}"),
                 ),
                 None => (Some("trimming"), "\"off\"".into(), "a table, or no trimming".into()),
             }
         }
         _ => return None,
     };
-    Some(Lack { key, found, expected })
+    Some(Unsatisfied { key, found, expected })
 }
 
 #[cfg(test)]
@@ -587,7 +587,7 @@ mod tests {
         let lacks = |fabric: &Fabric, need| {
             let reach = Routes::new(fabric).unwrap().reach();
             let properties = FabricProperties::of(fabric, reach, None);
-            lack(fabric, &properties, need).map(|lack| lack.found)
+            unsatisfied(fabric, &properties, need).map(|of| of.found)
         };
         let good = chain(8, "ecn = { kmin = '1BDP' }");
         for need in [

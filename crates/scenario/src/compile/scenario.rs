@@ -13,8 +13,8 @@ use super::hosts::{self, Hosts};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
-    Course, Labels, collective, credit_queue, degraded, domain, fabric, failure, faults, flows,
-    paths, pfc, servers, sizes, switch, telemetry, traffic, transport, trimming,
+    Labels, RunSettings, collective, credit_queue, degraded, domain, fabric, failure, faults,
+    flows, paths, pfc, servers, sizes, switch, telemetry, traffic, transport, trimming,
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
@@ -210,22 +210,22 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         });
     }
     let until_done = matches!(root.find("until"), Some(Word("done")));
-    let course = Course { duration, until_done, seed: root.get("seed") };
+    let run = RunSettings { duration, until_done, seed: root.get("seed") };
     let fabric_table: &Table = root.get("fabric");
     let switch_table: &Table = root.get("switch");
     let transport_table: &Table = root.get("transport");
     let mtu = fabric_table.get::<u64>("mtu") as u32;
 
-    let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
+    let mut configured = switch::configure(switch_table, fabric::topology(fabric_table)?, mtu)?;
     let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
     let mut warnings = Vec::new();
-    equipped.fabric.servers = servers::servers(root.get("hosts"), &equipped.fabric)?;
+    configured.fabric.servers = servers::servers(root.get("hosts"), &configured.fabric)?;
     let workload = {
-        let hosts = Hosts::new(&equipped.fabric.hosts);
-        let context = Context { files: &files, fabric: &equipped.fabric, hosts: &hosts, course };
-        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
+        let hosts = Hosts::new(&configured.fabric.hosts);
+        let context = Context { files: &files, fabric: &configured.fabric, hosts: &hosts, run };
+        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, run)?;
         let mut traffic: Vec<Traffic> = Vec::new();
         for table in root.tables("traffic") {
             let known = traffic::Known { stacks: &mut stacks, labels: &mut labels };
@@ -234,14 +234,14 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         }
         Workload { flows, traffic }
     };
-    servers::check_within(root, &equipped.fabric, &workload)?;
+    servers::check_within(root, &configured.fabric, &workload)?;
     // The load of generated traffic refers to intact links.
-    degraded::degrade(root.find("faults"), &mut equipped.fabric, course)?;
+    degraded::degrade(root.find("faults"), &mut configured.fabric, run)?;
     let faults = faults::faults(
         root.find("faults"),
-        &equipped.fabric,
-        &Hosts::new(&equipped.fabric.hosts),
-        course,
+        &configured.fabric,
+        &Hosts::new(&configured.fabric.hosts),
+        run,
         &mut warnings,
     )?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
@@ -252,7 +252,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
         ));
     }
 
-    if until_done && workload.messages(equipped.fabric.hosts.len() as u32) == 0 {
+    if until_done && workload.messages(configured.fabric.hosts.len() as u32) == 0 {
         return Err(root.error_found(
             "until",
             "\"done\" without finite traffic",
@@ -262,25 +262,25 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     }
 
     collective::fit(root.tables("traffic"), &workload.traffic)?;
-    load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
+    load::overloads(root.tables("traffic"), &workload.traffic, &configured.fabric, &mut warnings);
 
-    stacks.check_sizes(equipped.fabric.mtu)?;
+    stacks.check_sizes(configured.fabric.mtu)?;
     let sizes = stacks.largest_sizes();
-    let routes = Routes::of_sizes(&equipped.fabric, sizes).map_err(|why| {
+    let routes = Routes::of_sizes(&configured.fabric, sizes).map_err(|why| {
         let allowed = "a fabric of regular tiers, or one with fewer switches";
         fabric_table.error_found("kind", why, allowed)
     })?;
-    let properties = FabricProperties::of(&equipped.fabric, routes.reach(), set_bdp);
+    let properties = FabricProperties::of(&configured.fabric, routes.reach(), set_bdp);
     let requirements = Requirements::of(&stacks, &properties);
     let routing = requirements.routing(switch_table, || routes.have_choices(), &mut warnings)?;
     switch::check_hash_seeds(switch_table, routing)?;
-    let is_left = equipped.leaves_marking();
+    let is_left = configured.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
-    equipped.mark(switch_table, marking, properties.port_bdp_bytes())?;
+    configured.mark(switch_table, marking, properties.port_bdp_bytes())?;
     if !is_left {
-        requirements.overruled(&properties, &equipped.fabric, &mut warnings);
+        requirements.warn_of_ineffective_marking(&properties, &configured.fabric, &mut warnings);
     }
-    let switch::Equipped { mut fabric, pfc: pfc_settings, .. } = equipped;
+    let switch::ConfiguredSwitches { mut fabric, pfc: pfc_settings, .. } = configured;
     requirements.stamping(&mut fabric);
     let largest = requirements.largest_packet(&properties);
     pfc::resolve(
@@ -300,10 +300,10 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     requirements.classes(&fabric, &mut warnings);
     requirements.queues_of_racks(&fabric, &mut warnings);
     requirements.paths(&fabric, routing, || routes.have_choices(), &mut warnings);
-    requirements.overtaking(&fabric, routing, || routes.have_choices(), &mut warnings);
-    requirements.provide(&fabric, &properties, switch_table)?;
+    requirements.warn_of_reordering(&fabric, routing, || routes.have_choices(), &mut warnings);
+    requirements.check_needs(&fabric, &properties, switch_table)?;
     if set_bdp.is_none() {
-        domain::uneven(routes.reach(), &mut warnings);
+        domain::warn_of_unequal_paths(routes.reach(), &mut warnings);
     }
     let shortest = paths::shortest(&fabric, &routes, &workload, &properties);
     domain::outside(&stacks, &workload, &properties, shortest, &mut warnings);
@@ -334,7 +334,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
             connections: transport::connections(transport_table),
             bdp_bytes: set_bdp,
             workload,
-            seed: course.seed,
+            seed: run.seed,
             duration,
             until_done,
             warmup,

@@ -98,7 +98,7 @@ fn firsts() -> impl Iterator<Item = &'static str> {
 
 /// A distribution of message sizes that scenarios can name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Distributed {
+pub struct NamedDistribution {
     /// Names; the first is the preferred one.
     pub names: &'static [&'static str],
     /// Sampling between its points: the value of the key `sampling`.
@@ -112,8 +112,8 @@ pub struct Distributed {
 }
 
 /// Every distribution of sizes that ships with this crate.
-pub fn distributions() -> impl Iterator<Item = Distributed> {
-    BUILTIN.iter().map(|builtin| Distributed {
+pub fn distributions() -> impl Iterator<Item = NamedDistribution> {
+    BUILTIN.iter().map(|builtin| NamedDistribution {
         names: builtin.names,
         sampling: sampling_name(builtin.sampling),
         mean_bytes: mean_of(&builtin.points(), builtin.sampling),

@@ -141,17 +141,17 @@ pub(crate) fn software_switch(root: &Table, stem: &str) -> Result<SoftwareSwitch
         name,
         seed: root.get("seed"),
         duration: (duration < Span::FOREVER).then_some(duration),
-        fabric: switch::equip(table, topology, mtu)?.real(table)?,
+        fabric: switch::configure(table, topology, mtu)?.real(table)?,
         routing: switch::routing(table),
         places,
     })
 }
 
 /// Topology, places of the hosts, and payload of a full packet.
-type Made = (Topology, Places, u32);
+type PortTopology = (Topology, Places, u32);
 
 /// Builds one switch with ports.
-fn ports(root: &Table, name: &str) -> Result<Made, Error> {
+fn ports(root: &Table, name: &str) -> Result<PortTopology, Error> {
     if let Some(key) = ["hosts", "interfaces"].into_iter().find(|key| root.item(key).is_some()) {
         let expected =
             format!("no {key} without [fabric]: set hosts or interface in each [[port]]");
@@ -241,7 +241,7 @@ fn plain(name: &str) -> Switch {
 }
 
 /// Builds a fabric with one live host for each of its hosts.
-fn around(root: &Table, table: &Table) -> Result<Made, Error> {
+fn around(root: &Table, table: &Table) -> Result<PortTopology, Error> {
     if root.item("port").is_some() {
         return Err(root.error("port", "either [[port]] tables or a [fabric]"));
     }

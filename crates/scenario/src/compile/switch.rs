@@ -201,14 +201,18 @@ struct Settings {
 /// Switches with all settings resolved except those that depend on the running protocols: marking,
 /// whose thresholds need the bandwidth-delay product, and PFC.
 #[derive(Debug)]
-pub(crate) struct Equipped {
+pub(crate) struct ConfiguredSwitches {
     pub(crate) fabric: Fabric,
     markings: Vec<EcnSetting>,
     pub(crate) pfc: Vec<pfc::PfcSetting>,
 }
 
 /// Applies the settings to the switches of a topology.
-pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equipped, Error> {
+pub(crate) fn configure(
+    table: &Table,
+    topology: Topology,
+    mtu: u32,
+) -> Result<ConfiguredSwitches, Error> {
     let unset = Settings {
         bytes: None,
         alpha: 1.0,
@@ -262,7 +266,7 @@ pub(crate) fn equip(table: &Table, topology: Topology, mtu: u32) -> Result<Equip
     }
     let markings = settings.iter().map(|settings| settings.ecn).collect();
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
-    Ok(Equipped {
+    Ok(ConfiguredSwitches {
         fabric: Fabric {
             hosts,
             switches,
@@ -373,7 +377,7 @@ fn marking(table: &Table) -> Result<Marking, Error> {
     Ok(Marking { kmin, kmax, pmax: table.get("pmax"), at, core_only, per: table.find("per") })
 }
 
-impl Equipped {
+impl ConfiguredSwitches {
     /// Whether the scenario leaves the marking of some switch to the protocols.
     pub(crate) fn leaves_marking(&self) -> bool {
         self.markings.contains(&EcnSetting::Unset)
@@ -440,10 +444,10 @@ pub(crate) fn routing(table: &Table) -> Routing {
     Routing::ALL.into_iter().find(named).unwrap_or(Routing::Ecmp)
 }
 
-impl Equipped {
+impl ConfiguredSwitches {
     /// Returns switches for live UDP mode, where no protocol sets requirements.
     pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
-        let Equipped { mut fabric, markings, pfc } = self;
+        let ConfiguredSwitches { mut fabric, markings, pfc } = self;
         let credits = credit_queue::alone(table)?;
         for ((switch, setting), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
             let at = |what| format!("{what} at switch {}", switch.name);

@@ -27,7 +27,7 @@ pub(super) const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
 pub(super) const HOST_LINK: &str = "Links between hosts and their switches.";
 pub(super) const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
 
-/// Names and links, before `switch::equip` configures the switches.
+/// Names and links, before `switch::configure` configures the switches.
 #[derive(Debug, std::default::Default)]
 pub(crate) struct Topology {
     pub(crate) hosts: Vec<String>,

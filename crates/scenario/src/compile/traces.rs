@@ -7,7 +7,7 @@ use tidegate_core::{Span, Time};
 
 use super::context::Context;
 use super::replies::{REPLY, REPLY_LABEL};
-use super::{Course, csv};
+use super::{RunSettings, csv};
 use crate::error::Error;
 use crate::read::keys::{Key, Optional, Required, Shape, key};
 use crate::read::table::Table;
@@ -39,7 +39,7 @@ pub(crate) fn pattern(
     warnings: &mut Vec<String>,
 ) -> Result<Pattern, Error> {
     let mut arrivals = csv::trace(table, "file", context.files, context.hosts)?;
-    let Course { duration, until_done, .. } = context.course;
+    let RunSettings { duration, until_done, .. } = context.run;
     // Without the folder, because warnings are results.
     let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default().display();
     let last = |arrivals: &[Arrival]| arrivals.last().map_or(Time::ZERO, |arrival| arrival.at);

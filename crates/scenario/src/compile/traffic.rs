@@ -5,7 +5,7 @@ use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span};
 
 use super::context::{Context, host_links};
-use super::generators::Given;
+use super::generators::GeneratorInputs;
 use super::replies::{REPLY, REPLY_LABEL};
 use super::transport::Stacks;
 use super::{
@@ -249,7 +249,7 @@ pub(crate) fn traffic<'a>(
     earlier: &[Traffic],
     warnings: &mut Vec<String>,
 ) -> Result<Traffic, Error> {
-    let (start, stop) = context.course.interval(table, ["start", "stop"])?;
+    let (start, stop) = context.run.interval(table, ["start", "stop"])?;
     let label = labels.weighed(table)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
@@ -299,7 +299,7 @@ pub(crate) fn traffic<'a>(
         stack: stacks.number(table)?,
         label,
         start,
-        stop: stop.min(context.course.duration),
+        stop: stop.min(context.run.duration),
     })
 }
 
@@ -319,13 +319,13 @@ fn poisson(
     }
     let share = load::at_random(context.fabric, &senders, &receivers);
     let mean_gap_ps = gap(table, context, &senders, share, mean_bytes)?;
-    let stop = table.find("stop").unwrap_or(context.course.duration);
-    let list = generators::list(table, sizes, |sizes| Given {
+    let stop = table.find("stop").unwrap_or(context.run.duration);
+    let list = generators::list(table, sizes, |sizes| GeneratorInputs {
         hosts: context.hosts.len() as u32,
         mean_gap_ps,
         sizes,
-        seed: table.find("generator_seed").unwrap_or(context.course.seed),
-        until: stop.min(context.course.duration),
+        seed: table.find("generator_seed").unwrap_or(context.run.seed),
+        until: stop.min(context.run.duration),
     })?;
     Ok(match list {
         Some(arrivals) => Pattern::Trace(arrivals),

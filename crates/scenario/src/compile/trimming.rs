@@ -62,7 +62,7 @@ const RETURN_TO_SENDER: &str = "return_to_sender";
 
 /// Resolves the trimming of all ports: the setting of the scenario, or else what the running
 /// protocols require. A fabric that cannot trim does not; that is an error if the scenario sets
-/// trimming. `Requirements::provide` reports protocols that need it.
+/// trimming. `Requirements::check_needs` reports protocols that need it.
 pub(crate) fn resolve(
     table: &Table,
     fabric: &mut Fabric,
@@ -74,12 +74,12 @@ pub(crate) fn resolve(
         let trimming = rule.resolved(bdp_bytes);
         Trimming { data_bytes: trimming.data_bytes.max(full_packet), ..trimming }
     };
-    let hindrance = hindrance(fabric);
+    let exclusion = exclusion(fabric);
     let trimming = match table.find::<Or<&Table>>("trimming") {
         Some(Or::Word(_)) => None,
         Some(Or::Value(set)) => {
-            if let Some(hindrance) = hindrance {
-                let expected = format!("\"off\": trimming is not supported {hindrance}");
+            if let Some(exclusion) = exclusion {
+                let expected = format!("\"off\": trimming is not supported {exclusion}");
                 return Err(table.error("trimming", expected));
             }
             let trimming = read(set, resolved(required.unwrap_or(DEFAULT)), bdp_bytes);
@@ -102,7 +102,7 @@ pub(crate) fn resolve(
             }
             Some(trimming)
         }
-        None => required.filter(|_| hindrance.is_none()).map(resolved),
+        None => required.filter(|_| exclusion.is_none()).map(resolved),
     };
     fabric.network_switches_mut().iter_mut().for_each(|switch| switch.trimming = trimming);
     Ok(())
@@ -112,8 +112,8 @@ pub(crate) fn resolve(
 /// capacity of the queue for data.
 pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, Error> {
     let Some(Or::Value(set)) = table.find::<Or<&Table>>("trimming") else { return Ok(None) };
-    if let Some(hindrance) = hindrance(fabric) {
-        let expected = format!("\"off\": trimming is not supported {hindrance}");
+    if let Some(exclusion) = exclusion(fabric) {
+        let expected = format!("\"off\": trimming is not supported {exclusion}");
         return Err(table.error("trimming", expected));
     }
     let in_bdp = |key: &&str| matches!(set.find::<Extent>(key), Some(Extent::Bdp(_)));
@@ -155,7 +155,7 @@ const FULL_FRAME_BYTES: u32 = 1_538;
 const DEFAULT: TrimmingRule = TrimmingRule::new(Extent::Bdp(1.0), 84);
 
 /// Setting of the fabric that excludes trimming, for messages.
-pub(crate) fn hindrance(fabric: &Fabric) -> Option<&'static str> {
+pub(crate) fn exclusion(fabric: &Fabric) -> Option<&'static str> {
     if fabric.circuits.is_some() {
         return Some("in a fabric with circuits");
     }
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn conflicts_are_refused_with_their_place() {
-        for (switch, hindrance) in [
+        for (switch, exclusion) in [
             ("priorities = 2", "at a switch with fewer than three priorities (switch.priorities)"),
             ("buffer = '4MB'\npfc = {}", "together with PFC (switch.pfc)"),
             ("credit_queue = {}", "together with credit queues (switch.credit_queue)"),
@@ -293,7 +293,7 @@ mod tests {
             let message = load(&format!("trimming = {{}}\n{switch}")).unwrap_err();
             let expected = format!(
                 "x.toml:6: switch.trimming: found a table, expected \"off\": trimming is not \
-                 supported {hindrance}"
+                 supported {exclusion}"
             );
             assert_eq!(message, expected);
         }

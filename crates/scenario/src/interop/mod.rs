@@ -202,8 +202,9 @@ pub fn import(format: Format, inputs: &[Input], base: Option<&Input>) -> Result<
         }
     });
     let arrivals = arrivals.transpose()?.unwrap_or_default();
-    let made = scenario::Made { inputs, base, format, setting: &setting, arrivals: &arrivals };
-    let files = made.files()?;
+    let content =
+        scenario::Content { inputs, base, format, setting: &setting, arrivals: &arrivals };
+    let files = content.files()?;
     Ok(Files { files, warnings })
 }
 

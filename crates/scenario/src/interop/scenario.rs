@@ -22,7 +22,7 @@ const TRACE: &str = "flows.csv";
 /// Example traffic for inputs without flows.
 const TRAFFIC: &str = "\n[[traffic]]\nkind = \"poisson\"\nsizes = \"websearch\"\nload = 0.5\n";
 /// Placeholder for the trace, which does not exist when the scenario is checked.
-const STAND_IN: &str = "\n[[traffic]]\nkind = \"permutation\"\n";
+const PLACEHOLDER_TRAFFIC: &str = "\n[[traffic]]\nkind = \"permutation\"\n";
 /// Keys of a scenario that the import replaces.
 const OF_FLOWS: [&str; 6] = ["name", "duration", "warmup", "drain", "flows", "traffic"];
 /// Drain of the scenario: longest time for messages to complete after the end of the run.
@@ -172,7 +172,7 @@ fn inline(value: &Tree) -> String {
 }
 
 /// Content of a scenario.
-pub(super) struct Made<'a> {
+pub(super) struct Content<'a> {
     pub(super) format: Format,
     pub(super) inputs: &'a [Input],
     pub(super) base: Option<&'a Input>,
@@ -180,11 +180,11 @@ pub(super) struct Made<'a> {
     pub(super) arrivals: &'a [Arrival],
 }
 
-impl Made<'_> {
+impl Content<'_> {
     /// Returns the scenario and its trace. The scenario is loaded first, so that only valid
     /// scenarios are written.
     pub(super) fn files(&self) -> Result<Vec<(String, String)>, Error> {
-        let Made { setting, arrivals, .. } = self;
+        let Content { setting, arrivals, .. } = self;
         let mut text = self.head();
         text += &setting.text;
         let ends = arrivals.iter().filter(|arrival| arrival.bytes != Message::UNLIMITED);
@@ -206,7 +206,7 @@ impl Made<'_> {
             let _ =
                 writeln!(text, "\n[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nstart = \"{at}\"");
         }
-        load(&(text.clone() + STAND_IN), &origin.name, &[])?;
+        load(&(text.clone() + PLACEHOLDER_TRAFFIC), &origin.name, &[])?;
         let Some(trace) = trace else { return Ok(vec![("scenario.toml".into(), text)]) };
         let _ = writeln!(text, "\n[[traffic]]\nkind = \"trace\"\nfile = \"{TRACE}\"");
         Ok(vec![(TRACE.into(), trace), ("scenario.toml".into(), text)])
@@ -221,7 +221,7 @@ impl Made<'_> {
             let _ = write!(command, " --fabric {}", base.short());
         }
         let mut comment = format!("Made by `{command}`. {}", self.setting.comment);
-        let (first, last) = self.course();
+        let (first, last) = self.measured_window();
         if !self.arrivals.is_empty() {
             comment += " The measured window begins at the first flow. It lasts as long as the \
                         busiest host needs to send or receive its bytes, and at least until the \
@@ -244,7 +244,7 @@ impl Made<'_> {
     }
 
     /// Returns start and end of the measured window.
-    fn course(&self) -> (Time, Time) {
+    fn measured_window(&self) -> (Time, Time) {
         if self.arrivals.is_empty() {
             return (Time::ms(2), Time::ms(10));
         }

@@ -115,13 +115,13 @@ struct Reader<'a> {
 
 /// A node and its file.
 #[derive(Clone, Copy)]
-struct Here<'a> {
+struct NodeInFile<'a> {
     file: &'a str,
     rank: u32,
     node: &'a Node,
 }
 
-impl Here<'_> {
+impl NodeInFile<'_> {
     fn error(self, found: impl AsRef<str>, expected: impl Into<Box<str>>) -> Error {
         let Node { id, name, .. } = self.node;
         let found = format!("{} in node {id} ({name})", found.as_ref());
@@ -163,7 +163,7 @@ impl Here<'_> {
 
     /// Refuses an attribute with another rank than that of the file.
     fn own(self, name: &str) -> Result<(), Error> {
-        let Here { rank, .. } = self;
+        let NodeInFile { rank, .. } = self;
         match self.number(name, u64::MAX)? {
             Some(other) if other != u64::from(rank) => {
                 let expected = format!("{rank}, the rank of the file, or no {name}");
@@ -192,7 +192,7 @@ impl Reader<'_> {
         let mut operations: Vec<(u32, u32)> = Vec::with_capacity(nodes.len());
         let mut numbers: BTreeMap<Option<String>, u32> = BTreeMap::new();
         for node in nodes {
-            let here = Here { file, rank, node };
+            let here = NodeInFile { file, rank, node };
             operations.push(self.node(here, &mut numbers)?);
         }
         for (node, &(first, _)) in nodes.iter().zip(&operations) {
@@ -212,7 +212,7 @@ impl Reader<'_> {
                     if !node.data_deps.contains(&id) {
                         expected = format!("{expected}, or {REMEDY}");
                     }
-                    let here = Here { file, rank, node };
+                    let here = NodeInFile { file, rank, node };
                     return Err(here.error(format!("a dependency on node {id}"), expected));
                 };
                 self.draft.follow(operations[at].1, first);
@@ -224,10 +224,10 @@ impl Reader<'_> {
     /// Adds a node, and returns its first and its last operation.
     fn node(
         &mut self,
-        here: Here<'_>,
+        here: NodeInFile<'_>,
         numbers: &mut BTreeMap<Option<String>, u32>,
     ) -> Result<(u32, u32), Error> {
-        let Here { node, rank, .. } = here;
+        let NodeInFile { node, rank, .. } = here;
         if u64::from(self.draft.len()) >= self.terms.operations {
             return Err(too_many(here, self.terms));
         }
@@ -274,10 +274,10 @@ impl Reader<'_> {
 
     fn collective(
         &mut self,
-        here: Here<'_>,
+        here: NodeInFile<'_>,
         numbers: &mut BTreeMap<Option<String>, u32>,
     ) -> Result<(u32, u32), Error> {
-        let Here { node, rank, .. } = here;
+        let NodeInFile { node, rank, .. } = here;
         if let Some(Attribute { value: Some(Value::Bools(dims)), .. }) =
             here.attribute("involved_dim")
             && dims.values.contains(&false)
@@ -377,11 +377,11 @@ impl Reader<'_> {
     }
 }
 
-fn tag(here: Here<'_>) -> Result<u64, Error> {
+fn tag(here: NodeInFile<'_>) -> Result<u64, Error> {
     Ok(here.number("comm_tag", u64::from(u32::MAX))?.unwrap_or(0))
 }
 
-fn too_many(here: Here<'_>, terms: &Terms) -> Error {
+fn too_many(here: NodeInFile<'_>, terms: &Terms) -> Error {
     let most = terms.operations;
     here.error(
         format!("more than {most} operations"),
