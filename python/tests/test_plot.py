@@ -153,6 +153,13 @@ def test_aggregates_are_drawn(scenario: dict[str, Any]) -> None:
     assert [line.get_label() for line in lines] == two and len(sizes.collections) == 2
     means = [one.mean for one in aggregate.runs[0].metrics if one.metric == "size_slowdown_p50"]
     assert list(lines[0].get_ydata()) == means
+    # The value of a single seed has no band.
+    single = [dataclasses.replace(one, half_width=None) for one in aggregate.runs[0].metrics]
+    alone = dataclasses.replace(
+        aggregate, runs=(dataclasses.replace(aggregate.runs[0], metrics=tuple(single)),)
+    )
+    (band,) = plot.by_size(alone, "p50").collections
+    assert not band.get_paths()
     for wrong, words in (
         (lambda: plot.metric(aggregate, "speed"), "name: found 'speed'"),
         (lambda: plot.metric(aggregate, "size_slowdown_p99"), "`by_size` draws those"),

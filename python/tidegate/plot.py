@@ -468,9 +468,9 @@ def _is_hollow(one: Metric) -> bool:
 
 
 def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
-    """Return the 95 % confidence interval of each mean; a single seed has no interval."""
+    """Return the 95 % confidence interval of each mean; the value of a single seed has none."""
     least, most = _native.limits(metrics[0].metric) if metrics else (0.0, math.inf)
-    half = np.array([one.half_width or 0.0 for one in metrics])
+    half = np.array([math.nan if one.half_width is None else one.half_width for one in metrics])
     mean = np.array([one.mean for one in metrics])
     return np.maximum(mean - half, least), np.minimum(mean + half, most)
 
