@@ -3,7 +3,7 @@
 # Files that cargo fmt does not find: modules that the catalog's macro declares, and crates outside
 # the workspace.
 APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
-  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs peers/src/*.rs book/*/*.rs)
+  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs comparisons/src/*.rs book/*/*.rs)
 
 # Protocols of the demo. `tidegate protocols` lists all.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
