@@ -9,6 +9,7 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
 .PHONY: help demo test test-mpi test-kernel test-kernel-command test-p4 test-python test-book \
+  check-standalone \
   lint lint-python fmt docs pictures figures book bench reproduction dist test-dist
 
 help:
@@ -19,6 +20,7 @@ help:
 	@echo "make test-kernel-command   test the command tidegate kernel"
 	@echo "make test-p4   test the P4 programs under the kernel's TCP (docs/kernel.md)"
 	@echo "make test-python   check and test the Python package (docs/python.md)"
+	@echo "make check-standalone   check that fuzz and comparisons compile"
 	@echo "make lint    check formatting and run clippy"
 	@echo "make fmt     format the code"
 	@echo "make docs    regenerate docs/scenario.md, docs/protocols.md and docs/headers.md from the code"
@@ -94,6 +96,13 @@ lint-python:
 	@if cargo clippy --version >/dev/null 2>&1; then \
 	  cargo clippy -p tidegate-python --features as-with-mpi -- -D warnings; \
 	else echo "clippy is not installed: lints are not checked"; fi
+
+# The workspaces that no test builds. Their target folder is apart from that of the tests, because
+# cargo locks it.
+STANDALONE := cargo check --target-dir target/standalone --manifest-path
+check-standalone:
+	$(STANDALONE) fuzz/Cargo.toml --no-default-features
+	$(STANDALONE) comparisons/Cargo.toml
 
 # Without these components of the toolchain, the tests still run.
 lint:
