@@ -46,7 +46,7 @@ const MOST_BYTES: usize = Request::BYTES;
 
 /// Sends a message with its head and body; the body may be empty.
 ///
-/// # Errors If the peer is gone, or the body is longer than the reported maximum.
+/// # Errors If the session has ended, or the body is longer than the reported maximum.
 pub fn send(
     node: &mut Node,
     now: Time,

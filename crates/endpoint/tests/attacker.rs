@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_core::wire::{Header as _, Kind, START_BYTES};
 use tidegate_core::{Span, Time};
-use tidegate_endpoint::node::{Arrival, Event, Gone, Node, Terms};
+use tidegate_endpoint::node::{Arrival, CloseReason, Event, Node, Terms};
 use tidegate_endpoint::session::header::Header;
 
 use crate::common::{address, node};
@@ -325,7 +325,10 @@ fn hello_opens_one_session() {
     let back = bytes_back(&mut scene, &question);
     assert!(0 < back && back <= question.len(), "{back} bytes");
     let events: Vec<_> = std::iter::from_fn(|| scene.nodes[1].event()).collect();
-    assert!(matches!(events[..], [Event::Opened(_), Event::Gone(_, Gone::Silent)]), "{events:?}");
+    assert!(
+        matches!(events[..], [Event::Opened(_), Event::Closed(_, CloseReason::Silent)]),
+        "{events:?}"
+    );
     // A replay opens no other session while its cookie is valid.
     for _ in 0..3 {
         assert_eq!(bytes_back(&mut scene, &question), 0);
@@ -395,10 +398,10 @@ fn close_despite_loss() {
             scene.step();
         }
         assert!(words > lost, "{words} datagrams, {lost} lost");
-        let gone = std::iter::from_fn(|| scene.nodes[1].event());
+        let closed = std::iter::from_fn(|| scene.nodes[1].event());
         assert_eq!(
-            gone.collect::<Vec<_>>(),
-            [Event::Gone(seen, Gone::ClosedByPeer)],
+            closed.collect::<Vec<_>>(),
+            [Event::Closed(seen, CloseReason::ClosedByPeer)],
             "{lost} lost"
         );
     }

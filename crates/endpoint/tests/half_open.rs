@@ -168,8 +168,8 @@ fn half_open_sessions_do_not_block_peers() {
         scene.half_open(host(number));
     }
     // The newest sessions have evicted the oldest.
-    let gone = scene.events().iter().filter(|event| matches!(event, Event::Gone(..))).count();
-    assert_eq!(gone, 11);
+    let closed = scene.events().iter().filter(|event| matches!(event, Event::Closed(..))).count();
+    assert_eq!(closed, 11);
     let mut client = scene.client(host(10_000));
     assert!(scene.is_served(&mut client), "not served because of half-open sessions");
     // An established session is not evicted.
@@ -191,7 +191,7 @@ fn half_open_sessions_per_address() {
     }
     let events = scene.events();
     let opened = events.iter().filter(|event| matches!(event, Event::Opened(_))).count();
-    let gone = events.iter().filter(|event| matches!(event, Event::Gone(..))).count();
-    assert_eq!((opened, gone), (1 + 2 * usize::from(SHARE), usize::from(SHARE)));
+    let closed = events.iter().filter(|event| matches!(event, Event::Closed(..))).count();
+    assert_eq!((opened, closed), (1 + 2 * usize::from(SHARE), usize::from(SHARE)));
     assert!(scene.is_served(&mut client));
 }

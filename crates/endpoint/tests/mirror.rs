@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::{Domain, Rate, Rng, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Node, Terms};
+use tidegate_endpoint::node::{Arrival, CloseReason, Config, Event, Node, Terms};
 use tidegate_endpoint::session::Key;
 
 #[test]
@@ -36,6 +36,9 @@ fn reflected_hellos_open_no_session() {
         node.on_deadline(now);
     }
     let events: Vec<Event> = std::iter::from_fn(|| node.event()).collect();
-    assert_eq!(events, [Event::Failed(ticket, Gone::Silent), Event::Gone(peer, Gone::Silent)]);
+    assert_eq!(
+        events,
+        [Event::Failed(ticket, CloseReason::Silent), Event::Closed(peer, CloseReason::Silent)]
+    );
     assert!(sent > 5, "{sent} Hellos");
 }

@@ -9,7 +9,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::params::Value;
 use tidegate_core::wire::forwarding;
 use tidegate_core::{Need, Rate, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Node, Terms};
+use tidegate_endpoint::node::{Arrival, CloseReason, Config, Event, Node, Terms};
 use tidegate_endpoint::session::Key;
 
 use crate::common::entropy;
@@ -43,7 +43,7 @@ struct Pair {
     wires: VecDeque<(Time, usize, Sent)>,
     arrived: Vec<Vec<u8>>,
     delivered: u32,
-    gone: Vec<Gone>,
+    closed: Vec<CloseReason>,
 }
 
 /// The bytes of the only message.
@@ -72,7 +72,7 @@ impl Pair {
             wires: VecDeque::new(),
             arrived: Vec::new(),
             delivered: 0,
-            gone: Vec::new(),
+            closed: Vec::new(),
         };
         let peer = pair.nodes[0].connect(pair.now, address(1)).unwrap();
         let body = Bytes::from(message());
@@ -97,12 +97,12 @@ impl Pair {
                     match event {
                         Event::Arrived(_, bytes) => self.arrived.push(bytes),
                         Event::Delivered(_) => self.delivered += 1,
-                        Event::Gone(_, why) => self.gone.push(why),
+                        Event::Closed(_, why) => self.closed.push(why),
                         _ => {}
                     }
                 }
             }
-            if self.delivered > 0 || !self.gone.is_empty() {
+            if self.delivered > 0 || !self.closed.is_empty() {
                 break;
             }
             let next = self.nodes.iter().map(Node::deadline).min().unwrap();
@@ -117,7 +117,7 @@ impl Pair {
             }
             self.nodes.iter_mut().for_each(|node| node.on_deadline(self.now));
         }
-        assert_eq!((self.arrived.len(), self.delivered), (1, 1), "{:?}", self.gone);
+        assert_eq!((self.arrived.len(), self.delivered), (1, 1), "{:?}", self.closed);
         assert!(self.arrived[0] == message());
     }
 }
@@ -236,7 +236,7 @@ fn both_sides_declare_trimming() {
     let failed =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| pair.run(|sent| vec![sent])));
     assert!(failed.is_err());
-    assert_eq!(pair.gone, [Gone::OtherParameters]);
+    assert_eq!(pair.closed, [CloseReason::OtherParameters]);
 }
 
 /// Packets of one connection have many entropies. Acknowledgements return them: only then does

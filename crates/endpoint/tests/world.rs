@@ -15,7 +15,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::wire::forwarding;
 use tidegate_core::{Domain, FabricProperties, FabricRequirements, Need, Rate, Rng, Span, Time};
 use tidegate_endpoint::node::{
-    Arrival, Config, Delivery, Event, Gone, Limits, Node, PeerId, Piece, Terms, Ticket,
+    Arrival, CloseReason, Config, Delivery, Event, Limits, Node, PeerId, Piece, Terms, Ticket,
 };
 use tidegate_endpoint::session::Key;
 
@@ -70,7 +70,7 @@ struct World {
     messages: BTreeMap<u64, usize>,
     arrived: BTreeSet<u64>,
     delivered: BTreeSet<u64>,
-    failed: BTreeMap<u64, Gone>,
+    failed: BTreeMap<u64, CloseReason>,
     config: Config,
 }
 
@@ -190,7 +190,7 @@ impl World {
             }
             Err(_) => {
                 host.peers.remove(&there);
-                self.failed.insert(key, Gone::Closed);
+                self.failed.insert(key, CloseReason::Closed);
             }
         }
     }
@@ -288,7 +288,7 @@ impl World {
             host.pieces.clear();
             // A restarted host does not know its earlier messages.
             for (_, key) in std::mem::take(&mut host.sent) {
-                self.failed.insert(key, Gone::Restarted);
+                self.failed.insert(key, CloseReason::Restarted);
             }
         }
         if self.faults.leaps && self.chance(0.02) {
@@ -304,7 +304,7 @@ impl World {
                 let now = self.local(i);
                 match event {
                     Event::Opened(_) => {}
-                    Event::Gone(peer, _) => {
+                    Event::Closed(peer, _) => {
                         self.hosts[i].peers.retain(|_, &mut other| other != peer);
                         self.hosts[i].pieces.retain(|(other, _), _| *other != peer);
                     }

@@ -17,7 +17,7 @@ use super::promise::Promise;
 use super::shared::{Arrived, Connected, Lent, Order, PeerPath, PeerState, Purpose, Shared};
 use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
-use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
+use crate::node::{CloseReason, Event, Node, PeerId, SendError, Ticket};
 
 /// A session as the engine knows it.
 struct Known {
@@ -198,7 +198,7 @@ impl Engine {
             Err(why) => {
                 of.fail(match why {
                     SendError::TooLong { most } => Error::TooLong { most },
-                    _ => to.why_over().unwrap_or(Error::Gone(Gone::Closed)),
+                    _ => to.why_over().unwrap_or(Error::SessionClosed(CloseReason::Closed)),
                 });
                 if let Head::Reply(Reply { number }) = head
                     && matches!(why, SendError::TooLong { .. })
@@ -226,8 +226,8 @@ impl Engine {
             Event::Opened(peer) => self.opened(now, peer),
             Event::Arrived(peer, message) => self.arrived(now, peer, message),
             Event::Delivered(ticket) => self.sent(now, ticket, Ok(())),
-            Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::Gone(why))),
-            Event::Gone(peer, why) => self.gone(peer, Ok(why)),
+            Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::SessionClosed(why))),
+            Event::Closed(peer, why) => self.closed(peer, Ok(why)),
             Event::Piece(peer, piece) => {
                 // Hosts deliver whole messages. If the node is configured otherwise, pieces are
                 // discarded.
@@ -304,8 +304,8 @@ impl Engine {
     }
 
     /// Handles the end of a session.
-    fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
-        let why = how.map_or_else(|error| error, Error::Gone);
+    fn closed(&mut self, peer: PeerId, how: Result<CloseReason, Error>) {
+        let why = how.map_or_else(|error| error, Error::SessionClosed);
         let Some(Known { state, connecting, .. }) = self.peers.remove(&peer) else { return };
         state.ended(how);
         if self.closing.is_none() {
@@ -324,7 +324,7 @@ impl Drop for Engine {
         let tickets: Vec<Ticket> = self.sent.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.sent(now, ticket, Err(end)));
         let peers: Vec<PeerId> = self.peers.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.gone(peer, Err(end)));
+        peers.into_iter().for_each(|peer| self.closed(peer, Err(end)));
     }
 }
 

@@ -2,14 +2,14 @@
 
 use std::{fmt, io};
 
-use crate::node::{ConfigError, Gone};
+use crate::node::{CloseReason, ConfigError};
 
 /// Why an operation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
     /// The session has ended or could not be established. A message in flight may or may not have
     /// arrived.
-    Gone(Gone),
+    SessionClosed(CloseReason),
     /// This host has its maximum number of peers.
     Full,
     /// The message exceeds the maximum length.
@@ -34,7 +34,7 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Gone(why) => why.fmt(f),
+            Error::SessionClosed(why) => why.fmt(f),
             Error::Full => f.write_str("this host has its maximum number of peers"),
             Error::TooLong { most } => {
                 write!(f, "the message is too long: at most {most} bytes are allowed")

@@ -61,7 +61,7 @@ pub use peer::{Message, Peer, Request};
 pub use shared::PeerPath;
 
 use crate::driver::Driver;
-use crate::node::{Config, Delivery, Gone, Node, entropy};
+use crate::node::{CloseReason, Config, Delivery, Node, entropy};
 use crate::socket::{Socket, SocketOptions};
 use handle::Handle;
 use promise::Source;

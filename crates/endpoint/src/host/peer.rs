@@ -12,7 +12,7 @@ use super::completion::Completion;
 use super::handle::Handle;
 use super::promise::Source;
 use super::shared::{Order, PeerPath, PeerState, Purpose};
-use super::{Error, Gone};
+use super::{CloseReason, Error};
 use crate::node::PeerId;
 
 /// A handle of a session. Clones refer to the same session. Dropping the last one does not end the
@@ -73,13 +73,13 @@ impl Peer {
     }
 
     /// Completes when the session ends, with the reason.
-    pub fn closed(&self) -> Completion<Gone> {
+    pub fn closed(&self) -> Completion<CloseReason> {
         Completion::new(Arc::new(End(self.state.clone())), self.host.clone())
     }
 
     /// Accepts no further messages, and ends the session when all sent messages have arrived.
     /// Completes with the reason of the end. Requests without a reply fail then.
-    pub fn close(&self) -> Completion<Gone> {
+    pub fn close(&self) -> Completion<CloseReason> {
         self.host.order(Order::End(self.state.id));
         self.closed()
     }
@@ -121,8 +121,8 @@ impl Source<()> for Room {
 /// Waits for the end of a session.
 struct End(Arc<PeerState>);
 
-impl Source<Gone> for End {
-    fn take(&self) -> Option<Result<Gone, Error>> {
+impl Source<CloseReason> for End {
+    fn take(&self) -> Option<Result<CloseReason, Error>> {
         self.0.end.get().copied()
     }
 

@@ -14,7 +14,7 @@ use tidegate_core::Span;
 use super::Error;
 use super::lock::lock;
 use super::promise::Promise;
-use crate::node::{Gone, PeerId};
+use crate::node::{CloseReason, PeerId};
 
 /// An order of the application.
 pub(super) enum Order {
@@ -75,7 +75,7 @@ pub(super) struct PeerState {
     /// Bytes in flight: sent, and neither delivered nor failed.
     pub(super) in_flight: AtomicU64,
     /// The reason of its end.
-    pub(super) end: OnceLock<Result<Gone, Error>>,
+    pub(super) end: OnceLock<Result<CloseReason, Error>>,
     /// Notified when fewer bytes are in flight, and when the session ends.
     pub(super) drained: Event,
     /// Notified when the session ends.
@@ -95,7 +95,7 @@ impl PeerState {
     }
 
     /// Sets the reason of its end.
-    pub(super) fn ended(&self, how: Result<Gone, Error>) {
+    pub(super) fn ended(&self, how: Result<CloseReason, Error>) {
         let _ = self.end.set(how);
         self.over.notify(usize::MAX);
         self.drained.notify(usize::MAX);
@@ -109,7 +109,7 @@ impl PeerState {
 
     /// Why the session has ended, if it has.
     pub(super) fn why_over(&self) -> Option<Error> {
-        self.end.get().map(|end| end.map_or_else(|error| error, Error::Gone))
+        self.end.get().map(|end| end.map_or_else(|error| error, Error::SessionClosed))
     }
 }
 

@@ -101,7 +101,7 @@ pub struct Limits {
     /// Maximum number of bytes of a peer that the application has not consumed, including bytes in
     /// flight; at least `message_bytes`.
     pub unread_bytes: u64,
-    /// A peer is gone if nothing arrives from it for this time.
+    /// A session ends if nothing arrives from the peer for this time.
     pub silence: Span,
 }
 

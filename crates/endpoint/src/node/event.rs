@@ -17,7 +17,7 @@ pub struct Ticket(pub u64);
 
 /// Why a session ended or could not be established.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
+pub enum CloseReason {
     /// This host closed it.
     Closed,
     /// The peer closed it.
@@ -51,29 +51,31 @@ pub enum Gone {
     Violation,
 }
 
-impl fmt::Display for Gone {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Gone::Closed => "the session was closed",
-            Gone::ClosedByPeer => "the peer closed the session",
-            Gone::Restarted => "the peer was restarted and no longer knows the session",
-            Gone::Silent => "the peer does not answer: check that it runs and has the same key",
-            Gone::TooLong { datagram } => {
+            CloseReason::Closed => "the session was closed",
+            CloseReason::ClosedByPeer => "the peer closed the session",
+            CloseReason::Restarted => "the peer was restarted and no longer knows the session",
+            CloseReason::Silent => {
+                "the peer does not answer: check that it runs and has the same key"
+            }
+            CloseReason::TooLong { datagram } => {
                 return write!(f, "the path does not carry datagrams of {datagram} bytes");
             }
-            Gone::OtherProtocol => "the peer runs another protocol",
-            Gone::OtherParameters => {
+            CloseReason::OtherProtocol => "the peer runs another protocol",
+            CloseReason::OtherParameters => {
                 "the peer runs the same protocol with different parameters, or only one side \
                  declares that the network trims packets"
             }
-            Gone::OtherPayload { theirs } => {
+            CloseReason::OtherPayload { theirs } => {
                 return write!(f, "the peer has full packets of {theirs} bytes of payload");
             }
-            Gone::Full => "the peer has reached its maximum number of peers",
-            Gone::OtherVersion { theirs } => {
+            CloseReason::Full => "the peer has reached its maximum number of peers",
+            CloseReason::OtherVersion { theirs } => {
                 return write!(f, "the peer uses version {theirs} of sessions, not 1");
             }
-            Gone::Violation => "the peer exceeded the limits that this host has set",
+            CloseReason::Violation => "the peer exceeded the limits that this host has set",
         })
     }
 }
@@ -84,13 +86,13 @@ pub enum Event {
     /// A session was established, by either side.
     Opened(PeerId),
     /// A session ended or could not be established. Failures of its messages are reported before.
-    Gone(PeerId, Gone),
+    Closed(PeerId, CloseReason),
     /// A whole message has arrived. [`Node::taken`](super::Node::taken) makes room for others.
     Arrived(PeerId, Vec<u8>),
     /// The peer has all of a message.
     Delivered(Ticket),
     /// A message failed: it may or may not have arrived.
-    Failed(Ticket, Gone),
+    Failed(Ticket, CloseReason),
     /// A new piece of a message has arrived. Only with [`Delivery::Pieces`](super::Delivery).
     Piece(PeerId, Piece),
     /// All pieces of the message with this number have arrived; the number may be reused. Only with
@@ -138,8 +140,8 @@ impl Default for Terms {
 /// Why a message was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
-    /// The peer is gone.
-    Gone,
+    /// The session has ended.
+    Closed,
     /// The message is empty.
     Empty,
     /// The message exceeds the maximum length.

@@ -15,7 +15,7 @@ use tidegate_core::{Span, Time};
 
 use super::peers::{Connecting, Open, Peer, State};
 use super::timers::HALF_OPEN_TIMEOUT;
-use super::{Event, Gone, Node, PeerId};
+use super::{CloseReason, Event, Node, PeerId};
 use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
 use crate::session::keys::Key;
 use crate::session::{PacketFormat, Session};
@@ -140,7 +140,7 @@ impl Node {
     /// reused.
     ///
     /// # Errors If the maximum number of peers is reached.
-    pub fn connect(&mut self, now: Time, to: SocketAddr) -> Result<PeerId, Gone> {
+    pub fn connect(&mut self, now: Time, to: SocketAddr) -> Result<PeerId, CloseReason> {
         let now = self.clock(now);
         let there = self.peers.iter().find(|(_, peer)| peer.address == to && !peer.closing);
         if let Some(name) = there.and_then(|(number, _)| self.peers.name(number)) {
@@ -150,7 +150,8 @@ impl Node {
         (self.entropy)(&mut nonce);
         let connecting = Connecting { nonce, cookie: [0; 32], tries: 0, unproven_reason: None };
         let random = self.random();
-        let name = self.add(now, to, random, State::Connecting(connecting)).ok_or(Gone::Full)?;
+        let name =
+            self.add(now, to, random, State::Connecting(connecting)).ok_or(CloseReason::Full)?;
         self.send_hello(now, name.number);
         Ok(name)
     }
@@ -158,7 +159,7 @@ impl Node {
     /// Adds a peer. If there is no room, it replaces a half-open session.
     fn add(&mut self, now: Time, at: SocketAddr, random: u64, state: State) -> Option<PeerId> {
         if let Some(number) = self.peers.to_evict(at.ip()) {
-            self.remove_peer(number, Gone::Silent);
+            self.remove_peer(number, CloseReason::Silent);
         }
         self.peers.add(now, at, random, state)
     }
@@ -238,7 +239,7 @@ impl Node {
     fn note_version(&mut self, from: SocketAddr, theirs: u8) {
         let known = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
         if let Some((_, Peer { state: State::Connecting(connecting), .. })) = known {
-            connecting.unproven_reason = Some(Gone::OtherVersion { theirs: theirs.into() });
+            connecting.unproven_reason = Some(CloseReason::OtherVersion { theirs: theirs.into() });
         }
     }
 
@@ -382,11 +383,11 @@ impl Node {
         }
         let Some((number, _)) = self.answered_hello(refuse.to, bytes) else { return };
         let why = match refuse.reason {
-            reason::PROTOCOL => Gone::OtherProtocol,
-            reason::PARAMETERS => Gone::OtherParameters,
-            reason::PAYLOAD => Gone::OtherPayload { theirs: refuse.instead },
-            reason::FULL => Gone::Full,
-            _ => Gone::Violation,
+            reason::PROTOCOL => CloseReason::OtherProtocol,
+            reason::PARAMETERS => CloseReason::OtherParameters,
+            reason::PAYLOAD => CloseReason::OtherPayload { theirs: refuse.instead },
+            reason::FULL => CloseReason::Full,
+            _ => CloseReason::Violation,
         };
         self.remove_peer(number, why);
     }
@@ -410,7 +411,7 @@ impl Node {
     }
 
     /// Handles the report that a peer does not know a session. An attacker can provoke such reports
-    /// from other hosts, so the peer is pinged, and is gone only if it does not answer.
+    /// from other hosts, so the peer is pinged; the session ends only if it does not answer.
     fn on_reset(&mut self, now: Time, from: SocketAddr, reset: &Reset, bytes: &[u8]) {
         if !proves(&self.config.key, bytes, &[]) {
             self.counters.forged += 1;

@@ -293,7 +293,7 @@ impl Scene {
                     self.arrived += u32::from(bytes == HONEST && !self.others.contains(&peer));
                     self.node.taken(self.now, peer, bytes.len() as u64);
                 }
-                Event::Gone(peer, _) => self.others.retain(|&other| other != peer),
+                Event::Closed(peer, _) => self.others.retain(|&other| other != peer),
                 _ => {}
             }
         }

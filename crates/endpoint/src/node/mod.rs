@@ -37,7 +37,7 @@ use crate::session::keys::{Cookies, TAG_BYTES};
 use crate::session::{Opened, PacketFormat};
 
 pub use config::{Config, ConfigError, Delivery, Limits, Setting, Sizes};
-pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
+pub use event::{CloseReason, Event, PeerId, Piece, SendError, Terms, Ticket};
 #[cfg(feature = "testing")]
 pub use hostile::hostile;
 use messages::{Outbox, Spare};
@@ -249,7 +249,7 @@ impl Node {
     /// Submits a message that consists of `head` and `body`, or keeps it until the session is open
     /// and the peer has room.
     ///
-    /// # Errors If the peer is gone, or the message is too long or empty.
+    /// # Errors If the session has ended, or the message is too long or empty.
     pub fn send(
         &mut self,
         now: Time,
@@ -266,7 +266,7 @@ impl Node {
             _ if bytes > most => return Err(SendError::TooLong { most }),
             _ => {}
         }
-        let to = self.peers.get_mut(peer).filter(|peer| !peer.closing).ok_or(SendError::Gone)?;
+        let to = self.peers.get_mut(peer).filter(|peer| !peer.closing).ok_or(SendError::Closed)?;
         let (id, ticket) = self.outbox.add(peer.number, head, body, terms);
         to.waiting.push_back(id);
         self.submit_to(now, peer.number);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use tidegate_core::{Path, Span, Time};
 
 use super::messages::Incoming;
-use super::{Gone, PeerId, SELF};
+use super::{CloseReason, PeerId, SELF};
 use crate::session::Session;
 
 /// A peer.
@@ -44,7 +44,7 @@ pub(super) struct Connecting {
     pub(super) cookie: [u8; 32],
     pub(super) tries: u32,
     /// The reason of an unauthenticated answer; reported if no other answer arrives.
-    pub(super) unproven_reason: Option<Gone>,
+    pub(super) unproven_reason: Option<CloseReason>,
 }
 
 /// A session.

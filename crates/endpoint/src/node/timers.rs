@@ -270,11 +270,11 @@ impl Node {
                     ControlMessage::Close(Close { answer: true, reason: 0 }),
                     0,
                 );
-                self.remove_peer(number, Gone::ClosedByPeer);
+                self.remove_peer(number, CloseReason::ClosedByPeer);
             }
             ControlMessage::Close(Close { answer: true, .. }) => {
                 if open.end_requests > 0 {
-                    self.remove_peer(number, Gone::Closed);
+                    self.remove_peer(number, CloseReason::Closed);
                 }
             }
         }
@@ -298,21 +298,26 @@ impl Node {
         let silent = now.since(peer.received_at);
         let open = match &mut peer.state {
             State::Connecting(connecting) if silent >= silence => {
-                let why = connecting.unproven_reason.unwrap_or(Gone::Silent);
+                let why = connecting.unproven_reason.unwrap_or(CloseReason::Silent);
                 return self.remove_peer(number, why);
             }
-            State::Connecting(_) if peer.closing => return self.remove_peer(number, Gone::Closed),
+            State::Connecting(_) if peer.closing => {
+                return self.remove_peer(number, CloseReason::Closed);
+            }
             State::Connecting(_) => return self.send_hello(now, number),
             State::Open(open) => open,
         };
         if silent >= silence {
-            return self.remove_peer(number, Gone::Silent);
+            return self.remove_peer(number, CloseReason::Silent);
         }
         peer.due = peer.received_at.after(silence).min(now.after(silence.scale(0.25)));
         if open.doubts > 0 {
             if open.doubts >= DOUBTS {
                 let ends = peer.closing && peer.waiting.is_empty() && open.in_flight == 0;
-                return self.remove_peer(number, if ends { Gone::Closed } else { Gone::Restarted });
+                return self.remove_peer(
+                    number,
+                    if ends { CloseReason::Closed } else { CloseReason::Restarted },
+                );
             }
             open.doubts += 1;
             return self.doubt(now, number);
@@ -320,7 +325,7 @@ impl Node {
         if !open.carries {
             if !open.is_established() {
                 if silent >= HALF_OPEN_TIMEOUT {
-                    return self.remove_peer(number, Gone::Silent);
+                    return self.remove_peer(number, CloseReason::Silent);
                 }
                 peer.due = peer.received_at.after(HALF_OPEN_TIMEOUT);
                 return;
@@ -328,7 +333,7 @@ impl Node {
             // The peer answers, but full datagrams do not return.
             if open.probes >= PROBES {
                 let datagram = self.config.datagram;
-                return self.remove_peer(number, Gone::TooLong { datagram });
+                return self.remove_peer(number, CloseReason::TooLong { datagram });
             }
             return self.probe(now, number);
         }
@@ -339,7 +344,7 @@ impl Node {
         let State::Open(open) = &mut peer.state else { return };
         if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
             if open.end_requests >= ENDS {
-                return self.remove_peer(number, Gone::Closed);
+                return self.remove_peer(number, CloseReason::Closed);
             }
             open.end_requests += 1;
             peer.due = now.after(END_AGAIN);
@@ -362,7 +367,7 @@ impl Node {
     }
 
     /// Removes a peer: the transport forgets it, and its messages are reported as failed.
-    pub(super) fn remove_peer(&mut self, number: u32, why: Gone) {
+    pub(super) fn remove_peer(&mut self, number: u32, why: CloseReason) {
         let Some(name) = self.peers.name(number) else { return };
         if self.peers.remove(number).is_none() {
             return;
@@ -376,6 +381,6 @@ impl Node {
                 self.events.push_back(Event::Failed(message.ticket, why));
             }
         }
-        self.events.push_back(Event::Gone(name, why));
+        self.events.push_back(Event::Closed(name, why));
     }
 }

@@ -140,7 +140,7 @@ impl Node {
         endpoint.receive(now, packet, &mut reports);
         self.unasked = true;
         if let Some(number) = reports.violation {
-            self.remove_peer(number, Gone::Violation);
+            self.remove_peer(number, CloseReason::Violation);
         }
         if let Some(peer) = self.peers.at(number) {
             self.timer = self.timer.min(peer.due);
@@ -210,7 +210,7 @@ impl Node {
         Some(Departure { bytes: of.bytes + TRAILER_BYTES, ..of })
     }
 
-    /// Writes a packet as a datagram; `None` if its peer is gone.
+    /// Writes a packet as a datagram; `None` if its session has ended.
     fn emit(&mut self, packet: &Packet, out: &mut [u8]) -> Option<Departure> {
         let peer = self.peers.at_mut(packet.frame.dst)?;
         let State::Open(open) = &mut peer.state else { return None };

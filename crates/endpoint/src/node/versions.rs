@@ -6,7 +6,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::{Span, Time};
 
 use super::hostile::{address, node, shaped};
-use super::{Arrival, Event, Gone, Node, OF_SESSIONS};
+use super::{Arrival, CloseReason, Event, Node, OF_SESSIONS};
 use crate::script::Script;
 
 /// Maximum number of datagrams that one datagram causes at the same time: a `Hello` and its
@@ -107,7 +107,7 @@ impl Scene {
         }
         for node in &mut self.nodes {
             while let Some(event) = node.event() {
-                let is_known = matches!(event, Event::Gone(_, Gone::OtherVersion { .. }));
+                let is_known = matches!(event, Event::Closed(_, CloseReason::OtherVersion { .. }));
                 assert!(is_known, "{event:?} between different versions");
             }
         }

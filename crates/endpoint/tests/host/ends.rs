@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::Span;
 use tidegate_endpoint::driver::Driver;
 use tidegate_endpoint::host::{Error, Host, Message};
-use tidegate_endpoint::node::{Gone, Node, entropy};
+use tidegate_endpoint::node::{CloseReason, Node, entropy};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
 use super::{Closes, PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
@@ -42,15 +42,15 @@ fn outcomes_fail_when_peer_dies() {
         assert_eq!(soon(peer.room(70_000)), Ok(()), "some of it arrives");
         is_dead.store(true, Ordering::Relaxed);
 
-        let gone = Error::Gone(Gone::Silent);
-        assert_eq!(soon(waits), Err(gone));
-        assert_eq!(soon(room), Err(gone));
-        assert_eq!(soon(closed), Ok(Gone::Silent));
-        let failed = sent.into_iter().map(soon).filter(|outcome| *outcome == Err(gone));
+        let silent = Error::SessionClosed(CloseReason::Silent);
+        assert_eq!(soon(waits), Err(silent));
+        assert_eq!(soon(room), Err(silent));
+        assert_eq!(soon(closed), Ok(CloseReason::Silent));
+        let failed = sent.into_iter().map(soon).filter(|outcome| *outcome == Err(silent));
         assert!(failed.count() >= 4);
         // Later operations fail immediately, and the host keeps running.
-        assert_eq!(soon(peer.send("late")), Err(gone));
-        assert_eq!(soon(peer.close()), Ok(Gone::Silent));
+        assert_eq!(soon(peer.send("late")), Err(silent));
+        assert_eq!(soon(peer.close()), Ok(CloseReason::Silent));
         assert_eq!(soon(client.close()), Ok(()));
     });
 }
@@ -63,9 +63,9 @@ fn closing_session_delivers_sent_messages() {
     let closed = peer.close();
     let late = peer.send("late");
     sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
-    assert_eq!(soon(closed), Ok(Gone::Closed));
-    assert_eq!(soon(late), Err(Error::Gone(Gone::Closed)));
-    assert_eq!(soon(waits), Err(Error::Gone(Gone::Closed)));
+    assert_eq!(soon(closed), Ok(CloseReason::Closed));
+    assert_eq!(soon(late), Err(Error::SessionClosed(CloseReason::Closed)));
+    assert_eq!(soon(waits), Err(Error::SessionClosed(CloseReason::Closed)));
     // Arrived requests can still be received, but not answered.
     let mut bytes = 0;
     for _ in 0..21 {
@@ -73,7 +73,7 @@ fn closing_session_delivers_sent_messages() {
             Message::Plain(body) => bytes += body.len(),
             Message::Request(request) => {
                 let replied = soon(request.reply("late"));
-                assert_eq!(replied, Err(Error::Gone(Gone::ClosedByPeer)));
+                assert_eq!(replied, Err(Error::SessionClosed(CloseReason::ClosedByPeer)));
             }
         }
     }
@@ -91,13 +91,13 @@ fn closing_host_delivers_sent_messages() {
     assert_eq!(soon(waits).unwrap_err(), Error::Closed);
     assert_eq!(soon(client.connect(server.address())).unwrap_err(), Error::Closed);
     assert_eq!(soon(peer.request("late")), Err(Error::Closed));
-    assert_eq!(soon(peer.closed()), Ok(Gone::Closed));
+    assert_eq!(soon(peer.closed()), Ok(CloseReason::Closed));
     assert_eq!(soon(client.close()), Ok(()));
     // Its address is free, even if handles exist.
     let again = Host::bind(address, config()).unwrap();
     let (from, body) = plain(&server);
     assert_eq!((from.address(), body.len()), (address, 100_000));
-    assert_eq!(soon(from.closed()), Ok(Gone::ClosedByPeer));
+    assert_eq!(soon(from.closed()), Ok(CloseReason::ClosedByPeer));
     drop(again);
 }
 
@@ -127,7 +127,7 @@ fn receive_from_closed_host() {
     let reply = peer.request("too late");
     assert_eq!(soon(peer.room(1)), Ok(()), "the request has arrived, too");
     assert_eq!(soon(server.close()), Ok(()));
-    assert_eq!(soon(reply), Err(Error::Gone(Gone::ClosedByPeer)));
+    assert_eq!(soon(reply), Err(Error::SessionClosed(CloseReason::ClosedByPeer)));
     for _ in 0..3 {
         plain(&server);
     }
@@ -166,7 +166,8 @@ fn close_during_requests() {
                 let why = asking.join().unwrap();
                 assert!(matches!(
                     why,
-                    Error::Closed | Error::Gone(Gone::Closed | Gone::ClosedByPeer)
+                    Error::Closed
+                        | Error::SessionClosed(CloseReason::Closed | CloseReason::ClosedByPeer)
                 ));
             }
             assert_eq!(soon(second.close()), Ok(()));
@@ -184,7 +185,7 @@ fn host_closes_despite_blocked_messages() {
     let mut closed = client.close();
     // New sessions are closed meanwhile.
     let late = soon(host(config).connect(client.address())).unwrap();
-    assert_eq!(soon(late.closed()), Ok(Gone::ClosedByPeer));
+    assert_eq!(soon(late.closed()), Ok(CloseReason::ClosedByPeer));
     assert_eq!(closed.wait_for(Duration::from_millis(300)), Err(Error::TimedOut));
     assert_eq!(closed.wait_for(PATIENCE), Ok(()));
     let outcomes: Vec<_> = sent.into_iter().map(soon).collect();
@@ -221,7 +222,7 @@ fn unread_messages_of_ended_sessions_are_bounded() {
     for n in 0..7 {
         let peer = soon(host(config.clone()).connect(server.address())).unwrap();
         assert_eq!(soon(peer.send(vec![n; 15_000])), Ok(()));
-        assert_eq!(soon(peer.close()), Ok(Gone::Closed));
+        assert_eq!(soon(peer.close()), Ok(CloseReason::Closed));
     }
     // When this message arrives, the server has processed the last end.
     assert_eq!(soon(stays.send(vec![100; 10])), Ok(()));

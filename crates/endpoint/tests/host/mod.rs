@@ -19,7 +19,7 @@ use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_endpoint::driver::Driver;
 use tidegate_endpoint::host::{BindError, Completion, Error, Host, Message, Peer, Request};
-use tidegate_endpoint::node::{Config, ConfigError, Gone, Node, Setting, entropy};
+use tidegate_endpoint::node::{CloseReason, Config, ConfigError, Node, Setting, entropy};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
@@ -103,8 +103,8 @@ fn path_until_session_ends() {
         let warning = path.domain_warning;
         assert_eq!(warning.is_some(), warns, "{target}: {warning:?}");
         assert!(warning.is_none_or(|warning| warning.contains("base RTT")));
-        assert_eq!(soon(peer.close()), Ok(Gone::Closed));
-        assert_eq!(soon(peer.path()), Err(Error::Gone(Gone::Closed)));
+        assert_eq!(soon(peer.close()), Ok(CloseReason::Closed));
+        assert_eq!(soon(peer.path()), Err(Error::SessionClosed(CloseReason::Closed)));
     }
 }
 
@@ -151,7 +151,7 @@ fn outcomes_awaited_in_tasks() {
         }
         sent.await?;
         assert_eq!(reply.await?, "reply");
-        assert_eq!(peer.close().await?, Gone::Closed);
+        assert_eq!(peer.close().await?, CloseReason::Closed);
         server.close().await
     });
     assert_eq!(outcome, Ok(()));
@@ -300,10 +300,10 @@ fn errors_of_mismatched_peers() {
     let mut other = small.clone();
     other.datagram = 1_000;
     let why = soon(host(other).connect(server.address())).unwrap_err();
-    assert!(matches!(why, Error::Gone(Gone::OtherPayload { .. })), "{why}");
+    assert!(matches!(why, Error::SessionClosed(CloseReason::OtherPayload { .. })), "{why}");
     let other_key = Config { key: Key::new(b"another"), ..small };
     let why = soon(host(other_key).connect(server.address())).unwrap_err();
-    assert_eq!(why, Error::Gone(Gone::Silent));
+    assert_eq!(why, Error::SessionClosed(CloseReason::Silent));
     assert_eq!(
         why.to_string(),
         "the peer does not answer: check that it runs and has the same key"
@@ -332,7 +332,7 @@ fn unreachable_address() {
     let (server, client, peer) = pair(config);
     for nowhere in ["127.0.0.1:0", "255.255.255.255:9", "[::1]:9", "0.0.0.0:0"] {
         let outcome = soon(client.connect(nowhere.parse().unwrap()));
-        assert_eq!(outcome.unwrap_err(), Error::Gone(Gone::Silent), "{nowhere}");
+        assert_eq!(outcome.unwrap_err(), Error::SessionClosed(CloseReason::Silent), "{nowhere}");
     }
     peer.send("still there");
     assert_eq!(plain(&server).1, "still there");

@@ -18,7 +18,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::workload::{SizeMix, Sizes};
 use tidegate_core::{Need, Rate, Span};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{self, Config, ConfigError, Gone, Node, PeerId, Setting};
+use tidegate_endpoint::node::{self, CloseReason, Config, ConfigError, Node, PeerId, Setting};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 use tidegate_scenario::options;
@@ -33,7 +33,7 @@ pub use serve::{ServeOptions, serve};
 
 /// Shortest key that is considered secure.
 const MIN_KEY_BYTES: usize = 16;
-/// A peer that does not answer for this long is considered gone.
+/// A session ends if the peer does not answer for this long.
 const SILENCE: Span = Span::s(5);
 /// At the end, time for peers to confirm the close.
 const CLOSE_TIMEOUT: Span = Span::ms(500);
@@ -343,17 +343,17 @@ fn failed(why: io::Error) -> Error {
 }
 
 /// Message for the end of a session, with the options to change.
-fn session_error(why: Gone, to: SocketAddr, protocol: &str) -> String {
+fn session_error(why: CloseReason, to: SocketAddr, protocol: &str) -> String {
     match why {
-        Gone::TooLong { .. } => format!("{to}: {why}: set --datagram"),
-        Gone::OtherProtocol => {
+        CloseReason::TooLong { .. } => format!("{to}: {why}: set --datagram"),
+        CloseReason::OtherProtocol => {
             format!("{to} runs another protocol than {protocol}: set --protocol")
         }
-        Gone::OtherParameters => format!(
+        CloseReason::OtherParameters => format!(
             "{to} runs {protocol} with other parameters: set --param, or --switches trimming on \
              both sides or neither"
         ),
-        Gone::OtherPayload { .. } => format!("{to}: {why}: set --datagram or --hops"),
+        CloseReason::OtherPayload { .. } => format!("{to}: {why}: set --datagram or --hops"),
         _ => format!("{to}: {why}"),
     }
 }

@@ -10,7 +10,7 @@ use tidegate_core::wire::Header as _;
 use tidegate_core::workload::Sizes;
 use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_endpoint::message::{self, Head, Plain, Reply, Request, Unanswered};
-use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
+use tidegate_endpoint::node::{CloseReason, Event, PeerId, SendError, Ticket};
 
 use super::intervals::Intervals;
 use super::report::{
@@ -134,7 +134,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         opened,
         done_at: opened,
         intervals: Intervals::new(opened + Span::ns(options.warmup.as_nanos() as u64)),
-        gone: None,
+        closed: None,
         failure: None,
         warnings,
         stopwatch: Stopwatch::start(),
@@ -166,7 +166,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
     let most = now + CLOSE_TIMEOUT;
-    while sender.gone.is_none() && endpoint.driver.now() < most {
+    while sender.closed.is_none() && endpoint.driver.now() < most {
         endpoint.driver.poll(most).map_err(failed)?;
         sender.handle_events(&mut endpoint);
     }
@@ -211,11 +211,13 @@ fn establish(
             return Ok((endpoint, peer));
         };
         match why {
-            Gone::OtherPayload { theirs } if options.endpoint.datagram.is_none() && !is_theirs => {
+            CloseReason::OtherPayload { theirs }
+                if options.endpoint.datagram.is_none() && !is_theirs =>
+            {
                 let headers = datagram - endpoint.driver.node.context().mtu as usize;
                 (datagram, is_theirs) = (headers.saturating_add(theirs as usize), true);
             }
-            Gone::Full if begun.wall() + pause < MOST_PAUSES => {
+            CloseReason::Full if begun.wall() + pause < MOST_PAUSES => {
                 let wait = pause.as_secs_f64();
                 (options.notice)(&format!("{}: {why}; retrying in {wait:.1} s", options.to));
                 rest(pause, options)?;
@@ -232,7 +234,7 @@ fn opened(
     endpoint: &mut Endpoint,
     peer: PeerId,
     options: &SendOptions<'_>,
-) -> Result<Result<(), Gone>, Error> {
+) -> Result<Result<(), CloseReason>, Error> {
     loop {
         if options.interrupted.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
@@ -241,7 +243,7 @@ fn opened(
         endpoint.driver.poll(until).map_err(failed)?;
         while let Some(event) = endpoint.driver.node.event() {
             match event {
-                Event::Gone(gone, why) if gone == peer => return Ok(Err(why)),
+                Event::Closed(closed, why) if closed == peer => return Ok(Err(why)),
                 _ => {}
             }
         }
@@ -367,7 +369,7 @@ struct Sender<'a> {
     done_at: Time,
     /// Measurements per second.
     intervals: Intervals,
-    gone: Option<Gone>,
+    closed: Option<CloseReason>,
     /// Reason for an early end.
     failure: Option<String>,
     warnings: Vec<String>,
@@ -388,9 +390,9 @@ impl Sender<'_> {
             let now = endpoint.driver.now();
             let interrupted = options.interrupted.load(Ordering::Relaxed);
             let measured_from = self.opened + span(options.warmup);
-            if let Some(why) = self.gone {
+            if let Some(why) = self.closed {
                 self.failure = Some(session_error(why, options.to, endpoint.protocol));
-                // Excludes the silence before the peer was declared gone.
+                // Excludes the silence before the session ended.
                 let measured = self.done_at.since(measured_from.min(self.done_at));
                 return Ok(Duration::from_nanos(measured.as_ps() / 1_000));
             }
@@ -524,7 +526,9 @@ impl Sender<'_> {
         let node = &mut endpoint.driver.node;
         let ticket = message::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
-                SendError::Gone => session_error(Gone::Closed, self.options.to, endpoint.protocol),
+                SendError::Closed => {
+                    session_error(CloseReason::Closed, self.options.to, endpoint.protocol)
+                }
                 SendError::Empty => "a message is empty".into(),
                 SendError::TooLong { most } => format!("a message has more than {most} bytes"),
             })
@@ -541,7 +545,7 @@ impl Sender<'_> {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
-                Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
+                Event::Closed(peer, why) if peer == self.peer => self.closed = Some(why),
                 Event::Delivered(ticket) => {
                     self.done_at = now;
                     if let Some(message) = self.tickets.remove(&ticket)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidegate_core::Span;
 use tidegate_core::wire::Header as _;
 use tidegate_endpoint::message::{self, Head, Reply, Request};
-use tidegate_endpoint::node::{Event, Gone};
+use tidegate_endpoint::node::{CloseReason, Event};
 
 use super::report::{NetEngine, NetSummary, Network, gbps, rate_shown};
 use super::{
@@ -79,8 +79,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     }
                     silent.insert(peer);
                 }
-                Event::Gone(peer, why) => {
-                    let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
+                Event::Closed(peer, why) => {
+                    let ended = matches!(why, CloseReason::Closed | CloseReason::ClosedByPeer);
                     let how = if ended { "closed its session" } else { "is gone" };
                     silent.remove(&peer);
                     if let Some(from) = peers.remove(&peer) {
@@ -121,7 +121,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     while !peers.is_empty() && driver.now() < most {
         driver.poll(most).map_err(failed)?;
         while let Some(event) = driver.node.event() {
-            if let Event::Gone(peer, _) = event {
+            if let Event::Closed(peer, _) = event {
                 peers.remove(&peer);
             }
         }

@@ -203,7 +203,7 @@ impl Host {
                 self.connect_next()?;
                 self.hosts.insert(peer, host);
             }
-            Event::Gone(_, why) => return Err(format!("a session ended early: {why:?}")),
+            Event::Closed(_, why) => return Err(format!("a session ended early: {why:?}")),
             Event::Piece(peer, Piece { message, offset, bytes }) => {
                 let Some(&from) = self.hosts.get(&peer) else { return Ok(()) };
                 self.driver.node.taken(self.driver.now(), peer, bytes.len() as u64);

@@ -74,7 +74,7 @@ fn session(protocol: Protocol) -> Vec<Sent> {
         while let Some(event) = nodes[0].event() {
             match event {
                 Event::Delivered(_) => nodes[0].close(now, peer),
-                Event::Gone(..) => ended = true,
+                Event::Closed(..) => ended = true,
                 _ => {}
             }
         }
