@@ -154,7 +154,7 @@ fn replayed_datagrams_are_old() {
         scene.receive(1, 2, bytes);
     }
     let after = scene.nodes[1].counters();
-    assert_eq!((after.taken, after.old), (before.taken, before.old + sealed));
+    assert_eq!((after.accepted, after.old), (before.accepted, before.old + sealed));
 }
 
 #[test]

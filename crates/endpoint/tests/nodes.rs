@@ -381,7 +381,7 @@ impl World {
                     Event::Arrived(peer, bytes) => {
                         let Host { node, peers, .. } = &mut self.hosts[to];
                         let from = peers.iter().position(|&other| other == Some(peer)).unwrap();
-                        node.taken(self.now, peer, bytes.len() as u64);
+                        node.consumed(self.now, peer, bytes.len() as u64);
                         let whole = (from, to, bytes);
                         let found = self.missing.iter().position(|missing| *missing == whole);
                         self.missing.swap_remove(found.expect("a message as it was sent"));
@@ -510,7 +510,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         let counters = node.counters();
         let refused = [counters.malformed, counters.unknown_session, counters.forged, counters.old];
         assert_eq!(refused, [0; 4], "{name}");
-        assert!(counters.taken > 0);
+        assert!(counters.accepted > 0);
     }
     seen
 }

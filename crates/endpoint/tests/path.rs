@@ -272,7 +272,7 @@ fn limit_is_sent_without_request() {
         now = exchange(&mut nodes, now);
         while let Some(event) = nodes[1].event() {
             if let Event::Arrived(peer, bytes) = event {
-                nodes[1].taken(now, peer, bytes.len() as u64);
+                nodes[1].consumed(now, peer, bytes.len() as u64);
                 arrived += 1;
             }
         }

@@ -309,7 +309,7 @@ impl World {
                         self.hosts[i].pieces.retain(|(other, _), _| *other != peer);
                     }
                     Event::Piece(peer, Piece { message, offset, bytes }) => {
-                        self.hosts[i].node.taken(now, peer, bytes.len() as u64);
+                        self.hosts[i].node.consumed(now, peer, bytes.len() as u64);
                         let all = self.hosts[i].pieces.entry((peer, message)).or_default();
                         assert!(all.insert(offset, bytes).is_none(), "a duplicate piece");
                     }
@@ -323,7 +323,7 @@ impl World {
                         self.arrived(i, &whole);
                     }
                     Event::Arrived(peer, bytes) => {
-                        self.hosts[i].node.taken(now, peer, bytes.len() as u64);
+                        self.hosts[i].node.consumed(now, peer, bytes.len() as u64);
                         self.arrived(i, &bytes);
                     }
                     Event::Resent(..) => {}

@@ -151,7 +151,7 @@ impl Engine {
             Order::Connect(to, connected) => self.connect(now, to, connected),
             Order::Send { to, body, of } => self.send(now, to, body, of),
             Order::Path(of, promise) => promise.resolve(self.path(&of)),
-            Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
+            Order::Taken(peer, bytes) => self.driver.node.consumed(now, peer, bytes),
             Order::Reuse(memory) => self.driver.node.reuse(memory),
             Order::End(peer) => self.driver.node.close(now, peer),
             Order::Close => {
@@ -231,7 +231,7 @@ impl Engine {
             Event::Piece(peer, piece) => {
                 // Hosts deliver whole messages. If the node is configured otherwise, pieces are
                 // discarded.
-                self.driver.node.taken(now, peer, piece.bytes.len() as u64);
+                self.driver.node.consumed(now, peer, piece.bytes.len() as u64);
             }
             Event::Ended(..) | Event::Resent(..) => {}
         }
@@ -258,7 +258,7 @@ impl Engine {
         let parsed = Head::parse(&message).ok();
         let Some((head, body)) = parsed.map(|(head, body)| (head, message.slice_ref(body))) else {
             // Not a valid message: discard it.
-            return self.driver.node.taken(now, peer, bytes);
+            return self.driver.node.consumed(now, peer, bytes);
         };
         let request = match head {
             Head::Plain(Plain {}) => None,
@@ -285,7 +285,7 @@ impl Engine {
         bytes: u64,
         outcome: Result<Bytes, Error>,
     ) {
-        self.driver.node.taken(now, peer, bytes);
+        self.driver.node.consumed(now, peer, bytes);
         if let Some(promise) = self.replies.remove(&(peer, number)) {
             promise.resolve(outcome);
         }

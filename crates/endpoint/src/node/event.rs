@@ -87,7 +87,8 @@ pub enum Event {
     Opened(PeerId),
     /// A session ended or could not be established. Failures of its messages are reported before.
     Closed(PeerId, CloseReason),
-    /// A whole message has arrived. [`Node::taken`](super::Node::taken) makes room for others.
+    /// A whole message has arrived. [`Node::consumed`](super::Node::consumed) makes room for
+    /// others.
     Arrived(PeerId, Vec<u8>),
     /// The peer has all of a message.
     Delivered(Ticket),

@@ -53,7 +53,7 @@ pub(super) struct Answered {
 
 impl Answered {
     /// Whether the `Hello` with this nonce was answered.
-    fn before(&mut self, now: Time, nonce: &[u8; 32]) -> bool {
+    fn contains(&mut self, now: Time, nonce: &[u8; 32]) -> bool {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.since(*at) > COOKIE_AGE) {
             self.nonces.remove(&old);
         }
@@ -62,7 +62,7 @@ impl Answered {
 
     /// Records an answered `Hello`. If a forgotten one is replayed, the result is one more
     /// half-open session, which is of no use to the sender.
-    fn note(&mut self, now: Time, nonce: [u8; 32]) {
+    fn insert(&mut self, now: Time, nonce: [u8; 32]) {
         if self.order.len() == MOST_OPENED
             && let Some((_, old)) = self.order.pop_front()
         {
@@ -131,7 +131,7 @@ fn proves(key: &Key, bytes: &[u8], also: &[u8]) -> bool {
 }
 
 /// The data that identify an initiator in a cookie.
-fn whom(from: SocketAddr, hello: &Hello) -> [Vec<u8>; 3] {
+fn cookie_holder(from: SocketAddr, hello: &Hello) -> [Vec<u8>; 3] {
     [from.to_string().into_bytes(), hello.id.to_be_bytes().into(), hello.nonce.into()]
 }
 
@@ -254,17 +254,17 @@ impl Node {
             self.counters.forged += 1;
             return;
         }
-        let whom = whom(from, hello);
-        let whom: Vec<&[u8]> = whom.iter().map(Vec::as_slice).collect();
-        let shown = self.cookies.made_at(&hello.cookie, &whom).map(Time::ps);
-        let Some(made_at) = shown.filter(|&at| now.since(at) <= COOKIE_AGE) else {
-            let cookie = self.cookies.bake(now.as_ps(), &whom);
+        let holder = cookie_holder(from, hello);
+        let holder: Vec<&[u8]> = holder.iter().map(Vec::as_slice).collect();
+        let shown = self.cookies.created_at(&hello.cookie, &holder).map(Time::ps);
+        let Some(created_at) = shown.filter(|&at| now.since(at) <= COOKIE_AGE) else {
+            let cookie = self.cookies.create(now.as_ps(), &holder);
             let retry = Retry { to: hello.id, cookie, mac: [0; 16] };
             let datagram = proved(key, retry, &hello.nonce);
             self.post(from, datagram);
             return;
         };
-        self.counters.taken += 1;
+        self.counters.accepted += 1;
         if let Some((reason, instead)) = self.identity.refuses(hello) {
             self.refuse(from, hello, reason, instead);
             return;
@@ -282,7 +282,7 @@ impl Node {
             }
             return;
         }
-        if self.answered.before(now, &hello.nonce) {
+        if self.answered.contains(now, &hello.nonce) {
             self.counters.old += 1;
             return;
         }
@@ -297,7 +297,7 @@ impl Node {
             self.refuse(from, hello, reason::FULL, 0);
             return;
         };
-        self.answered.note(now, hello.nonce);
+        self.answered.insert(now, hello.nonce);
         let Some(peer) = self.peers.at_mut(name.number) else { return };
         let accept = Accept {
             to: hello.id,
@@ -314,7 +314,7 @@ impl Node {
         peer.due = now.after(HALF_OPEN_TIMEOUT);
         self.timer = self.timer.min(peer.due);
         self.post(from, accept);
-        self.opened(now, name, self.round_trip(made_at, now, held));
+        self.opened(now, name, self.round_trip(created_at, now, held));
     }
 
     fn refuse(&mut self, from: SocketAddr, hello: &Hello, reason: u32, instead: u64) {
@@ -336,7 +336,7 @@ impl Node {
             self.counters.forged += 1;
             return None;
         }
-        self.counters.taken += 1;
+        self.counters.accepted += 1;
         Some((number, nonce))
     }
 
@@ -421,14 +421,14 @@ impl Node {
             State::Open(open)
                 if open.theirs == reset.of && peer.address == from && open.is_established() =>
             {
-                let is_first = open.doubts == 0;
-                open.doubts = open.doubts.max(1);
+                let is_first = open.reset_pings == 0;
+                open.reset_pings = open.reset_pings.max(1);
                 Some((number, is_first))
             }
             _ => None,
         });
         match suspect {
-            Some((number, true)) => self.doubt(now, number),
+            Some((number, true)) => self.ping_after_reset(now, number),
             Some((_, false)) => {}
             None => self.counters.unknown_session += 1,
         }
@@ -448,25 +448,25 @@ mod tests {
     #[test]
     fn answered_remembers_while_cookie_is_valid() {
         let mut answered = Answered::default();
-        answered.note(Time::s(1), nonce(1));
-        answered.note(Time::s(5), nonce(2));
+        answered.insert(Time::s(1), nonce(1));
+        answered.insert(Time::s(5), nonce(2));
         let end = Time::s(1) + COOKIE_AGE;
-        assert!(answered.before(end, &nonce(1)) && !answered.before(end, &nonce(3)));
+        assert!(answered.contains(end, &nonce(1)) && !answered.contains(end, &nonce(3)));
         // The first is forgotten and its memory is freed.
-        assert!(!answered.before(end + Span::ps(1), &nonce(1)));
-        assert!(answered.before(end + Span::ps(1), &nonce(2)));
+        assert!(!answered.contains(end + Span::ps(1), &nonce(1)));
+        assert!(answered.contains(end + Span::ps(1), &nonce(2)));
         assert_eq!((answered.nonces.len(), answered.order.len()), (1, 1));
-        assert!(!answered.before(Time::s(60), &nonce(2)));
+        assert!(!answered.contains(Time::s(60), &nonce(2)));
         assert_eq!((answered.nonces.len(), answered.order.len()), (0, 0));
     }
 
     #[test]
     fn answered_evicts_the_oldest() {
         let mut answered = Answered::default();
-        (0..=MOST_OPENED).for_each(|number| answered.note(Time::s(1), nonce(number)));
+        (0..=MOST_OPENED).for_each(|number| answered.insert(Time::s(1), nonce(number)));
         assert_eq!((answered.nonces.len(), answered.order.len()), (MOST_OPENED, MOST_OPENED));
-        assert!(!answered.before(Time::s(1), &nonce(0)));
-        assert!(answered.before(Time::s(1), &nonce(1)));
-        assert!(answered.before(Time::s(1), &nonce(MOST_OPENED)));
+        assert!(!answered.contains(Time::s(1), &nonce(0)));
+        assert!(answered.contains(Time::s(1), &nonce(1)));
+        assert!(answered.contains(Time::s(1), &nonce(MOST_OPENED)));
     }
 }

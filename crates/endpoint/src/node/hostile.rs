@@ -291,7 +291,7 @@ impl Scene {
                 }
                 Event::Arrived(peer, bytes) => {
                     self.arrived += u32::from(bytes == HONEST && !self.others.contains(&peer));
-                    self.node.taken(self.now, peer, bytes.len() as u64);
+                    self.node.consumed(self.now, peer, bytes.len() as u64);
                 }
                 Event::Closed(peer, _) => self.others.retain(|&other| other != peer),
                 _ => {}

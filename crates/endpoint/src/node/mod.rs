@@ -83,7 +83,7 @@ pub struct Departure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Accepted.
-    pub taken: u64,
+    pub accepted: u64,
     /// Without valid headers.
     pub malformed: u64,
     /// For no session of this node.
@@ -144,11 +144,11 @@ pub struct Node {
     /// The last burst is full, and less than [`Config::batch`] of it has left.
     is_full: bool,
     /// Whether the transport may have packets that were not fetched yet.
-    unasked: bool,
+    may_transmit: bool,
     /// The earliest deadline of a peer.
     timer: Time,
     /// Buffer for the associated data of the AEAD.
-    bound: Vec<u8>,
+    aad: Vec<u8>,
 }
 
 impl Node {
@@ -178,9 +178,9 @@ impl Node {
             leapt_at: Time::ZERO,
             free_at: Time::ZERO,
             is_full: false,
-            unasked: false,
+            may_transmit: false,
             timer: Time::NEVER,
-            bound: Vec::new(),
+            aad: Vec::new(),
             config,
             context,
             entropy,
@@ -286,18 +286,18 @@ impl Node {
             // It has not begun, and never does.
             _ => drop(self.outbox.remove(id)),
         }
-        self.unasked = true;
+        self.may_transmit = true;
     }
 
     /// Reports that the application has consumed `bytes` bytes of the peer's messages.
-    pub fn taken(&mut self, now: Time, peer: PeerId, bytes: u64) {
+    pub fn consumed(&mut self, now: Time, peer: PeerId, bytes: u64) {
         let now = self.clock(now);
         let room = self.config.limits.unread_bytes;
         let Some(Peer { state: State::Open(open), .. }) = self.peers.get_mut(peer) else { return };
-        open.taken += bytes;
+        open.consumed += bytes;
         // Sent only when a quarter of the room is free. A blocked peer asks.
-        if open.taken + room - open.limit >= room / 4 {
-            open.limit = open.taken + room;
+        if open.consumed + room - open.limit >= room / 4 {
+            open.limit = open.consumed + room;
             let limit = ControlMessage::Limit(Limit { bytes: open.limit });
             self.send_control(now, peer.number, limit, 0);
         }
@@ -332,7 +332,7 @@ impl Node {
         let due = self.endpoint.as_ref().map_or(Time::NEVER, Endpoint::deadline);
         // An expired deadline of the transport waits for the uplink.
         let due = if due <= self.now { free_at.max(self.now) } else { due };
-        due.min(if self.unasked { free_at } else { Time::NEVER }).min(self.timer)
+        due.min(if self.may_transmit { free_at } else { Time::NEVER }).min(self.timer)
     }
 
     /// The next datagram may be sent by this time before the uplink is free.
@@ -358,7 +358,7 @@ impl Node {
                 violation: None,
             };
             endpoint.on_deadline(now, &mut reports);
-            self.unasked = true;
+            self.may_transmit = true;
         }
     }
 
@@ -402,19 +402,19 @@ impl Application for Reports<'_> {
         let Some(payload) = payload else { return };
         let end = offset.checked_add(payload.len() as u64);
         if self.delivery == Delivery::Pieces {
-            let room = open.limit.saturating_sub(open.come);
+            let room = open.limit.saturating_sub(open.received);
             if end.is_none() || payload.len() as u64 > room {
                 self.violation = Some(message.src);
                 return;
             }
-            open.come += payload.len() as u64;
+            open.received += payload.len() as u64;
             let piece = Piece { message: message.id, offset, bytes: payload.to_vec() };
             return self.events.push_back(Event::Piece(name, piece));
         }
         let incoming = open.incoming.entry(message.id).or_default();
         let longer = end.map(|end| end.saturating_sub(incoming.bytes.len() as u64));
-        match longer.filter(|&longer| longer <= open.limit - open.come.min(open.limit)) {
-            Some(_) => open.come += incoming.put(offset, payload, self.spare),
+        match longer.filter(|&longer| longer <= open.limit - open.received.min(open.limit)) {
+            Some(_) => open.received += incoming.put(offset, payload, self.spare),
             None => self.violation = Some(message.src),
         }
     }
@@ -481,7 +481,7 @@ mod tests {
 
     /// Delivers payloads, each at an offset of a message of its own, from a peer with `room` bytes
     /// of room. Returns the number of kept messages, and whether the peer exceeded its limit.
-    fn let_in(room: u64, payloads: &[(u64, usize)]) -> (usize, bool) {
+    fn accepted_pieces(room: u64, payloads: &[(u64, usize)]) -> (usize, bool) {
         let mut peers = Peers::new(1);
         let [ours, theirs] = Key::new(b"key").session(&[1; 32], &[2; 32]);
         let open = peers::Open::new(Session::new(ours, theirs), 0, [0; 32], 0, room);
@@ -509,23 +509,23 @@ mod tests {
         assert!(violation.is_none_or(|number| number == name.number));
         let Some(Peer { state: State::Open(open), .. }) = peers.get(name) else { panic!() };
         let bytes: usize = open.incoming.values().map(|incoming| incoming.bytes.len()).sum();
-        assert!(bytes as u64 == open.come && open.come <= room);
+        assert!(bytes as u64 == open.received && open.received <= room);
         (open.incoming.len(), violation.is_some())
     }
 
     #[test]
     fn peer_limit_is_enforced() {
-        assert_eq!(let_in(1_000, &[(0, 600), (0, 400)]), (2, false));
+        assert_eq!(accepted_pieces(1_000, &[(0, 600), (0, 400)]), (2, false));
         // The violating message is kept; the peer is removed with it.
-        assert_eq!(let_in(1_000, &[(0, 600), (0, 401)]), (2, true));
+        assert_eq!(accepted_pieces(1_000, &[(0, 600), (0, 401)]), (2, true));
         // Bytes before the offset count, too.
-        assert_eq!(let_in(1_000, &[(999, 1)]), (1, false));
-        assert_eq!(let_in(1_000, &[(1_000, 1)]), (1, true));
-        assert_eq!(let_in(1_000, &[(u64::MAX, 1)]), (1, true));
+        assert_eq!(accepted_pieces(1_000, &[(999, 1)]), (1, false));
+        assert_eq!(accepted_pieces(1_000, &[(1_000, 1)]), (1, true));
+        assert_eq!(accepted_pieces(1_000, &[(u64::MAX, 1)]), (1, true));
     }
 
     #[test]
     fn empty_messages_are_not_kept() {
-        assert_eq!(let_in(1_000, &[(0, 0); 100]), (0, false));
+        assert_eq!(accepted_pieces(1_000, &[(0, 0); 100]), (0, false));
     }
 }

@@ -58,31 +58,31 @@ pub(super) struct Open {
     pub(super) accept: Option<Vec<u8>>,
     /// Payload submitted to the transport, and its limit.
     pub(super) sent: u64,
-    pub(super) may_send: u64,
+    pub(super) send_limit: u64,
     /// Messages that are submitted and not acknowledged.
     pub(super) in_flight: u32,
     /// Received payload up to the highest byte of each message, payload that the application has
     /// consumed, and the limit that was granted.
-    pub(super) come: u64,
-    pub(super) taken: u64,
+    pub(super) received: u64,
+    pub(super) consumed: u64,
     pub(super) limit: u64,
     /// Partly received messages, by the sender's number.
     pub(super) incoming: BTreeMap<u32, Incoming>,
     /// Whether the path carries full datagrams, and the number of probes: zero while the session is
     /// [half-open](Open::is_established).
-    pub(super) carries: bool,
+    pub(super) carries_full: bool,
     pub(super) probes: u32,
     /// Number of measured RTTs, when the measurement ends at the latest, and whether it has ended.
     pub(super) samples: u32,
     pub(super) measure_until: Time,
     pub(super) is_measured: bool,
     /// A possible new address of the peer, with the token and the time of the ping to it.
-    pub(super) moved: Option<(SocketAddr, u64, Time)>,
+    pub(super) new_address: Option<(SocketAddr, u64, Time)>,
     pub(super) end_requests: u32,
     /// Token and time of the pending ping.
     pub(super) pinged: Option<(u64, Time)>,
     /// Number of pings since a `Reset` claimed that the peer no longer knows the session.
-    pub(super) doubts: u32,
+    pub(super) reset_pings: u32,
 }
 
 /// Peers by number. Numbers are reused.
@@ -247,7 +247,7 @@ impl Open {
         session: Session,
         theirs: u64,
         hello_nonce: [u8; 32],
-        may_send: u64,
+        send_limit: u64,
         limit: u64,
     ) -> Open {
         Open {
@@ -256,21 +256,21 @@ impl Open {
             hello_nonce,
             accept: None,
             sent: 0,
-            may_send,
+            send_limit,
             in_flight: 0,
-            come: 0,
-            taken: 0,
+            received: 0,
+            consumed: 0,
             limit,
             incoming: BTreeMap::new(),
-            carries: false,
+            carries_full: false,
             probes: 0,
             samples: 0,
             measure_until: Time::ZERO,
             is_measured: false,
-            moved: None,
+            new_address: None,
             end_requests: 0,
             pinged: None,
-            doubts: 0,
+            reset_pings: 0,
         }
     }
 }

@@ -5,24 +5,24 @@ use crate::session::header::control::Close;
 
 /// Number and interval of probes that test whether the path carries full datagrams.
 const PROBES: u32 = 12;
-const PROBE_AGAIN: Span = Span::ms(100);
+const PROBE_INTERVAL: Span = Span::ms(100);
 /// Number of RTTs of which the minimum is the base RTT, and the maximum duration of this
 /// measurement. Each RTT contains the time until both processes get a core, which is milliseconds
 /// on a busy machine; the minimum excludes most of it.
 const RTT_SAMPLES: u32 = 8;
-const MEASURE_AT_MOST: Span = PROBE_AGAIN;
+const MEASURE_AT_MOST: Span = PROBE_INTERVAL;
 /// A half-open session ends if nothing arrives from the peer for this time.
-pub(super) const HALF_OPEN_TIMEOUT: Span = PROBE_AGAIN.times(PROBES as u64);
+pub(super) const HALF_OPEN_TIMEOUT: Span = PROBE_INTERVAL.times(PROBES as u64);
 /// Number and interval of pings to a peer that, by a `Reset`, no longer knows the session.
-const DOUBTS: u32 = 4;
-const DOUBT_AGAIN: Span = Span::ms(25);
-/// Interval at which a blocked node asks for room.
-const ROOM_AGAIN: Span = Span::ms(20);
+const RESET_PINGS: u32 = 4;
+const RESET_PING_INTERVAL: Span = Span::ms(25);
+/// Interval at which a blocked node requests room.
+const BLOCKED_INTERVAL: Span = Span::ms(20);
 /// Number and interval of `Close` messages.
-const ENDS: u32 = 5;
-const END_AGAIN: Span = Span::ms(50);
+const CLOSES: u32 = 5;
+const CLOSE_INTERVAL: Span = Span::ms(50);
 /// Minimum interval of pings to a new address of a peer.
-const MOVE_AGAIN: Span = Span::ms(50);
+const ADDRESS_PING_INTERVAL: Span = Span::ms(50);
 
 impl Node {
     /// Creates the transport.
@@ -86,8 +86,8 @@ impl Node {
             let mut bytes = message.bytes();
             if endless {
                 bytes = Message::UNLIMITED;
-            } else if open.sent + bytes > open.may_send {
-                peer.due = peer.due.min(now.after(ROOM_AGAIN));
+            } else if open.sent + bytes > open.send_limit {
+                peer.due = peer.due.min(now.after(BLOCKED_INTERVAL));
                 self.timer = self.timer.min(peer.due);
                 return;
             } else {
@@ -101,7 +101,7 @@ impl Node {
             let handle = endpoint.submit(now, message, &paths);
             self.is_used = true;
             self.outbox.submitted(id, handle);
-            self.unasked = true;
+            self.may_transmit = true;
         }
     }
 
@@ -129,12 +129,13 @@ impl Node {
     }
 
     /// Handles a packet from a new address of a peer: the node pings that address.
-    pub(super) fn moved(&mut self, now: Time, number: u32, to: SocketAddr) {
+    pub(super) fn on_new_address(&mut self, now: Time, number: u32, to: SocketAddr) {
         let token = self.token();
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) else { return };
-        let recent = open.moved.is_some_and(|(_, _, at)| now.since(at) < MOVE_AGAIN);
+        let recent =
+            open.new_address.is_some_and(|(_, _, at)| now.since(at) < ADDRESS_PING_INTERVAL);
         if !recent {
-            open.moved = Some((to, token, now));
+            open.new_address = Some((to, token, now));
             self.send_control_to(now, number, to, ControlMessage::Ping(Ping { token }), 0);
         }
     }
@@ -158,12 +159,12 @@ impl Node {
         from: SocketAddr,
         is_newest: bool,
     ) {
-        self.counters.taken += 1;
+        self.counters.accepted += 1;
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
         let is_first = !open.is_established();
         peer.received_at = now;
-        open.doubts = 0;
+        open.reset_pings = 0;
         open.accept = None;
         let address = peer.address;
         if is_first {
@@ -176,7 +177,7 @@ impl Node {
             others.into_iter().for_each(|other| self.ping(now, other));
         }
         if is_newest && address != from {
-            self.moved(now, number, from);
+            self.on_new_address(now, number, from);
         }
     }
 
@@ -188,7 +189,7 @@ impl Node {
                 open.measure_until = now.after(MEASURE_AT_MOST);
             }
             open.probes += 1;
-            *due = now.after(PROBE_AGAIN);
+            *due = now.after(PROBE_INTERVAL);
             self.timer = self.timer.min(*due);
             self.send_ping(now, number, true);
         }
@@ -205,10 +206,10 @@ impl Node {
         self.send_control(now, number, ping, padding);
     }
 
-    /// Handles the claim that a peer no longer knows the session.
-    pub(super) fn doubt(&mut self, now: Time, number: u32) {
+    /// Pings a peer that, by a `Reset`, no longer knows the session.
+    pub(super) fn ping_after_reset(&mut self, now: Time, number: u32) {
         if let Some(peer) = self.peers.at_mut(number) {
-            peer.due = now.after(DOUBT_AGAIN);
+            peer.due = now.after(RESET_PING_INTERVAL);
             self.timer = self.timer.min(peer.due);
             self.ping(now, number);
         }
@@ -227,12 +228,12 @@ impl Node {
         let State::Open(open) = &mut peer.state else { return };
         match message {
             ControlMessage::Limit(Limit { bytes }) => {
-                open.may_send = open.may_send.max(bytes);
+                open.send_limit = open.send_limit.max(bytes);
                 self.submit_to(now, number);
             }
             ControlMessage::Blocked(_) => {
                 // Without a request, the limit is sent only when it has grown enough.
-                open.limit = open.limit.max(open.taken + self.config.limits.unread_bytes);
+                open.limit = open.limit.max(open.consumed + self.config.limits.unread_bytes);
                 let bytes = open.limit;
                 self.send_control(now, number, ControlMessage::Limit(Limit { bytes }), 0);
             }
@@ -240,19 +241,19 @@ impl Node {
                 self.send_control_to(now, number, from, ControlMessage::Pong(Pong { token }), 0);
             }
             ControlMessage::Pong(Pong { token }) => {
-                if let Some((at, pinged, _)) = open.moved
+                if let Some((at, pinged, _)) = open.new_address
                     && token == pinged
                     && at == from
                 {
                     peer.address = from;
-                    open.moved = None;
+                    open.new_address = None;
                 }
                 if let Some((pinged, at)) = open.pinged
                     && pinged == token
                 {
                     open.pinged = None;
                     let is_full = token & 1 == 1;
-                    open.carries |= is_full;
+                    open.carries_full |= is_full;
                     // A short ping returns faster than a full packet.
                     if is_full {
                         let rtt = self.round_trip(at, now, held);
@@ -311,18 +312,18 @@ impl Node {
             return self.remove_peer(number, CloseReason::Silent);
         }
         peer.due = peer.received_at.after(silence).min(now.after(silence.scale(0.25)));
-        if open.doubts > 0 {
-            if open.doubts >= DOUBTS {
+        if open.reset_pings > 0 {
+            if open.reset_pings >= RESET_PINGS {
                 let ends = peer.closing && peer.waiting.is_empty() && open.in_flight == 0;
                 return self.remove_peer(
                     number,
                     if ends { CloseReason::Closed } else { CloseReason::Restarted },
                 );
             }
-            open.doubts += 1;
-            return self.doubt(now, number);
+            open.reset_pings += 1;
+            return self.ping_after_reset(now, number);
         }
-        if !open.carries {
+        if !open.carries_full {
             if !open.is_established() {
                 if silent >= HALF_OPEN_TIMEOUT {
                     return self.remove_peer(number, CloseReason::Silent);
@@ -343,11 +344,11 @@ impl Node {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
         if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
-            if open.end_requests >= ENDS {
+            if open.end_requests >= CLOSES {
                 return self.remove_peer(number, CloseReason::Closed);
             }
             open.end_requests += 1;
-            peer.due = now.after(END_AGAIN);
+            peer.due = now.after(CLOSE_INTERVAL);
             return self.send_control(
                 now,
                 number,
@@ -356,9 +357,9 @@ impl Node {
             );
         }
         let blocked = peer.waiting.front().and_then(|&id| self.outbox.get(id));
-        if blocked.is_some_and(|message| open.sent + message.bytes() > open.may_send) {
-            peer.due = now.after(ROOM_AGAIN);
-            let bytes = open.may_send;
+        if blocked.is_some_and(|message| open.sent + message.bytes() > open.send_limit) {
+            peer.due = now.after(BLOCKED_INTERVAL);
+            let bytes = open.send_limit;
             return self.send_control(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
         }
         if silent >= silence.scale(0.25) {
@@ -374,7 +375,7 @@ impl Node {
         }
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.forget(self.now, number);
-            self.unasked = true;
+            self.may_transmit = true;
         }
         for id in self.outbox.to(number) {
             if let Some(message) = self.outbox.remove(id) {

@@ -23,13 +23,13 @@ fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
 
 /// Sets the associated data of the AEAD: all headers except telemetry, which switches write. Of the
 /// telemetry only its presence is authenticated.
-pub(super) fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
+pub(super) fn write_aad(aad: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
     let (peak, hops) = telemetry_bytes(packet);
     let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
     let from = if stamps { peak + hops } else { peak };
-    bound.clear();
-    bound.push(u8::from(peak > 0) | u8::from(stamps) << 1);
-    bound.extend_from_slice(headers.get(from..).unwrap_or_default());
+    aad.clear();
+    aad.push(u8::from(peak > 0) | u8::from(stamps) << 1);
+    aad.extend_from_slice(headers.get(from..).unwrap_or_default());
 }
 
 impl Node {
@@ -93,12 +93,12 @@ impl Node {
         let opened = match trimmed {
             // Bytes that the switch has left of the payload are ignored.
             Some(mac) => {
-                bind(&mut self.bound, &packet, &headers[..headers.len() - TAG_BYTES]);
-                open.session.open_trimmed(header.number, &self.bound, mac)
+                write_aad(&mut self.aad, &packet, &headers[..headers.len() - TAG_BYTES]);
+                open.session.open_trimmed(header.number, &self.aad, mac)
             }
             None => {
-                bind(&mut self.bound, &packet, headers);
-                open.session.open(header.number, &self.bound, sealed)
+                write_aad(&mut self.aad, &packet, headers);
+                open.session.open(header.number, &self.aad, sealed)
             }
         };
         let payload = match opened {
@@ -138,7 +138,7 @@ impl Node {
             violation: None,
         };
         endpoint.receive(now, packet, &mut reports);
-        self.unasked = true;
+        self.may_transmit = true;
         if let Some(number) = reports.violation {
             self.remove_peer(number, CloseReason::Violation);
         }
@@ -165,10 +165,10 @@ impl Node {
                 return None;
             }
             let Some(mut packet) = self.endpoint.as_mut()?.transmit(now) else {
-                self.unasked = false;
+                self.may_transmit = false;
                 return None;
             };
-            self.unasked = true;
+            self.may_transmit = true;
             // A packet of a burst leaves when the link is free.
             if packet.body.sent_at == now {
                 packet.body.sent_at = self.free_at.max(now);
@@ -235,11 +235,11 @@ impl Node {
             }
         }
         if is_trimmable && let Some((alone, mac)) = headers.split_last_chunk_mut() {
-            bind(&mut self.bound, packet, alone);
-            *mac = open.session.mac(number, &self.bound);
+            write_aad(&mut self.aad, packet, alone);
+            *mac = open.session.mac(number, &self.aad);
         }
-        bind(&mut self.bound, packet, headers);
-        open.session.seal(number, &self.bound, rest);
+        write_aad(&mut self.aad, packet, headers);
+        open.session.seal(number, &self.aad, rest);
         let to = peer.address;
         Some(Departure { to, tos: self.tos(frame.priority, frame.flags), bytes })
     }

@@ -100,25 +100,25 @@ impl Cookies {
         Cookies(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// Creates a cookie at a time, in picoseconds, for the holder that `whom` describes.
-    pub(crate) fn bake(&self, at: u64, whom: &[&[u8]]) -> [u8; 32] {
+    /// Creates a cookie at a time, in picoseconds. `holder` identifies its holder.
+    pub(crate) fn create(&self, at: u64, holder: &[&[u8]]) -> [u8; 32] {
         let mut cookie = [0; 32];
         cookie[..8].copy_from_slice(&at.to_be_bytes());
-        cookie[8..].copy_from_slice(&shortened::<24>(self.tag(at, whom)));
+        cookie[8..].copy_from_slice(&shortened::<24>(self.tag(at, holder)));
         cookie
     }
 
-    /// The creation time of a cookie, if it was created here for the holder that `whom` describes.
-    pub(crate) fn made_at(&self, cookie: &[u8; 32], whom: &[&[u8]]) -> Option<u64> {
+    /// The creation time of a cookie, if it was created here for this holder.
+    pub(crate) fn created_at(&self, cookie: &[u8; 32], holder: &[&[u8]]) -> Option<u64> {
         let (at, proof) = cookie.split_first_chunk::<8>()?;
         let at = u64::from_be_bytes(*at);
-        constant_time_eq(proof, &shortened::<24>(self.tag(at, whom))).then_some(at)
+        constant_time_eq(proof, &shortened::<24>(self.tag(at, holder))).then_some(at)
     }
 
-    fn tag(&self, at: u64, whom: &[&[u8]]) -> hmac::Tag {
+    fn tag(&self, at: u64, holder: &[&[u8]]) -> hmac::Tag {
         let at = at.to_be_bytes();
         let mut parts = vec![&at[..]];
-        parts.extend(whom);
+        parts.extend(holder);
         tag(&self.0, "cookie", &parts)
     }
 }
@@ -190,33 +190,33 @@ impl Sealer {
         self.keys[0].as_ref()
     }
 
-    /// Encrypts `text` in place and returns its tag. `bound` is the associated data.
+    /// Encrypts `text` in place and returns its tag. `aad` is the associated data.
     pub(crate) fn seal(
         &mut self,
         number: u64,
-        bound: &[u8],
+        aad: &[u8],
         text: &mut [u8],
     ) -> Option<[u8; TAG_BYTES]> {
         let key = self.key(number)?;
-        let bound = aead::Aad::from(bound);
+        let aad = aead::Aad::from(aad);
         let nonce = key.nonce(number, Purpose::Packet);
-        let tag = key.key.seal_in_place_separate_tag(nonce, bound, text).ok()?;
+        let tag = key.key.seal_in_place_separate_tag(nonce, aad, text).ok()?;
         tag.as_ref().try_into().ok()
     }
 
-    /// The MAC of headers, `bound`, without their payload.
-    pub(crate) fn mac(&mut self, number: u64, bound: &[u8]) -> Option<[u8; TAG_BYTES]> {
+    /// The MAC of headers, `aad`, without their payload.
+    pub(crate) fn mac(&mut self, number: u64, aad: &[u8]) -> Option<[u8; TAG_BYTES]> {
         let key = self.key(number)?;
-        let (nonce, bound) = (key.nonce(number, Purpose::Headers), aead::Aad::from(bound));
-        let tag = key.key.seal_in_place_separate_tag(nonce, bound, &mut []).ok()?;
+        let (nonce, aad) = (key.nonce(number, Purpose::Headers), aead::Aad::from(aad));
+        let tag = key.key.seal_in_place_separate_tag(nonce, aad, &mut []).ok()?;
         tag.as_ref().try_into().ok()
     }
 
     /// Whether `mac` is the [MAC](Self::mac) of the headers, in constant time.
-    pub(crate) fn has_mac(&mut self, number: u64, bound: &[u8], mac: [u8; TAG_BYTES]) -> bool {
+    pub(crate) fn has_mac(&mut self, number: u64, aad: &[u8], mac: [u8; TAG_BYTES]) -> bool {
         let Some(key) = self.key(number) else { return false };
-        let (nonce, bound) = (key.nonce(number, Purpose::Headers), aead::Aad::from(bound));
-        key.key.open_in_place(nonce, bound, &mut { mac }).is_ok()
+        let (nonce, aad) = (key.nonce(number, Purpose::Headers), aead::Aad::from(aad));
+        key.key.open_in_place(nonce, aad, &mut { mac }).is_ok()
     }
 
     /// Decrypts `sealed`, which ends with its tag, in place. Returns the text; `None` if the
@@ -224,12 +224,12 @@ impl Sealer {
     pub(crate) fn open<'a>(
         &mut self,
         number: u64,
-        bound: &[u8],
+        aad: &[u8],
         sealed: &'a mut [u8],
     ) -> Option<&'a mut [u8]> {
         let key = self.key(number)?;
         let nonce = key.nonce(number, Purpose::Packet);
-        key.key.open_in_place(nonce, aead::Aad::from(bound), sealed).ok()
+        key.key.open_in_place(nonce, aead::Aad::from(aad), sealed).ok()
     }
 }
 
@@ -255,8 +255,8 @@ mod tests {
     fn open_refuses_modified_packets() {
         let (mut sealer, mut opener) = pair();
         let text = sealed(&mut sealer, 7);
-        let opened = |opener: &mut Sealer, number, bound: &[u8], sealed: &[u8]| {
-            opener.open(number, bound, &mut sealed.to_vec()).map(|text| text.to_vec())
+        let opened = |opener: &mut Sealer, number, aad: &[u8], sealed: &[u8]| {
+            opener.open(number, aad, &mut sealed.to_vec()).map(|text| text.to_vec())
         };
         assert_eq!(opened(&mut opener, 7, b"beside", &text).unwrap(), b"some text");
         assert_eq!(opened(&mut opener, 8, b"beside", &text), None);
@@ -346,14 +346,14 @@ mod tests {
     #[test]
     fn cookie_is_bound_to_its_holder() {
         let cookies = Cookies::new(&[1; 32]);
-        let cookie = cookies.bake(5, &[b"one", b"two"]);
-        assert_eq!(cookies.made_at(&cookie, &[b"one", b"two"]), Some(5));
-        assert_eq!(cookies.made_at(&cookie, &[b"onet", b"wo"]), None);
-        assert_eq!(Cookies::new(&[2; 32]).made_at(&cookie, &[b"one", b"two"]), None);
+        let cookie = cookies.create(5, &[b"one", b"two"]);
+        assert_eq!(cookies.created_at(&cookie, &[b"one", b"two"]), Some(5));
+        assert_eq!(cookies.created_at(&cookie, &[b"onet", b"wo"]), None);
+        assert_eq!(Cookies::new(&[2; 32]).created_at(&cookie, &[b"one", b"two"]), None);
         for byte in 0..cookie.len() {
             let mut other = cookie;
             other[byte] ^= 1;
-            assert_eq!(cookies.made_at(&other, &[b"one", b"two"]), None);
+            assert_eq!(cookies.created_at(&other, &[b"one", b"two"]), None);
         }
     }
 }

@@ -75,46 +75,41 @@ impl Session {
     }
 
     /// Encrypts the text in place. The buffer ends with room for the tag.
-    pub(crate) fn seal(&mut self, number: u64, bound: &[u8], text_and_room: &mut [u8]) {
+    pub(crate) fn seal(&mut self, number: u64, aad: &[u8], text_and_room: &mut [u8]) {
         let Some(at) = text_and_room.len().checked_sub(TAG_BYTES) else { return };
         let (text, room) = text_and_room.split_at_mut(at);
-        if let Some(tag) = self.sends.seal(number, bound, text) {
+        if let Some(tag) = self.sends.seal(number, aad, text) {
             room.copy_from_slice(&tag);
         }
     }
 
     /// The MAC of a packet's headers, for the case that its payload is missing.
-    pub(crate) fn mac(&mut self, number: u64, bound: &[u8]) -> [u8; TAG_BYTES] {
-        self.sends.mac(number, bound).unwrap_or_default()
+    pub(crate) fn mac(&mut self, number: u64, aad: &[u8]) -> [u8; TAG_BYTES] {
+        self.sends.mac(number, aad).unwrap_or_default()
     }
 
     /// Checks a packet without its payload.
     pub(crate) fn open_trimmed(
         &mut self,
         number: u64,
-        bound: &[u8],
+        aad: &[u8],
         mac: [u8; TAG_BYTES],
     ) -> Opened<'static> {
         if self.seen.before(number) {
             return Opened::Old;
         }
-        match self.opens.has_mac(number, bound, mac) {
+        match self.opens.has_mac(number, aad, mac) {
             true => Opened::Fresh(&mut [], self.seen.note(number)),
             false => Opened::Forged,
         }
     }
 
     /// Decrypts a packet.
-    pub(crate) fn open<'a>(
-        &mut self,
-        number: u64,
-        bound: &[u8],
-        sealed: &'a mut [u8],
-    ) -> Opened<'a> {
+    pub(crate) fn open<'a>(&mut self, number: u64, aad: &[u8], sealed: &'a mut [u8]) -> Opened<'a> {
         if self.seen.before(number) {
             return Opened::Old;
         }
-        match self.opens.open(number, bound, sealed) {
+        match self.opens.open(number, aad, sealed) {
             Some(text) => Opened::Fresh(text, self.seen.note(number)),
             None => Opened::Forged,
         }

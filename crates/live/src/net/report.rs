@@ -158,7 +158,7 @@ impl Network {
     pub(super) fn of(counters: Counters, base_rtt_us: Option<f64>) -> Network {
         Network {
             base_rtt_us,
-            datagrams: counters.taken,
+            datagrams: counters.accepted,
             ecn_marks: counters.marked,
             trims: counters.trimmed,
             repeated: counters.old,

@@ -560,7 +560,7 @@ impl Sender<'_> {
                     }
                 }
                 Event::Arrived(peer, message) => {
-                    endpoint.driver.node.taken(now, peer, message.len() as u64);
+                    endpoint.driver.node.consumed(now, peer, message.len() as u64);
                     let asked = peer == self.peer;
                     self.done_at = if asked { now } else { self.done_at };
                     match Head::parse(&message).ok().filter(|_| asked) {

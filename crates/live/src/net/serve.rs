@@ -95,7 +95,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     }
                     let parsed = Head::parse(&message).ok();
                     received += parsed.as_ref().map_or(0, |(_, body)| body.len() as u64);
-                    driver.node.taken(now, peer, message.len() as u64);
+                    driver.node.consumed(now, peer, message.len() as u64);
                     let rtt = driver.node.base_rtt(peer).map(Span::as_us_f64);
                     base_rtt = [base_rtt, rtt].into_iter().flatten().reduce(f64::min);
                     if let Some((Head::Request(Request { number }), body)) = parsed {

@@ -206,7 +206,7 @@ impl Host {
             Event::Closed(_, why) => return Err(format!("a session ended early: {why:?}")),
             Event::Piece(peer, Piece { message, offset, bytes }) => {
                 let Some(&from) = self.hosts.get(&peer) else { return Ok(()) };
-                self.driver.node.taken(self.driver.now(), peer, bytes.len() as u64);
+                self.driver.node.consumed(self.driver.now(), peer, bytes.len() as u64);
                 if !self.share.delivered(now, from, message, offset, &bytes) {
                     return Err("received a message of another run".to_owned());
                 }

@@ -7,7 +7,7 @@ use tidegate_core::Time;
 use tidegate_core::wire::Header as _;
 
 use super::super::handshake::proved;
-use super::super::traffic::bind;
+use super::super::traffic::write_aad;
 use super::{NODE, REMEMBERED, address, key, node};
 use crate::endpoint::Packet;
 use crate::script::Script;
@@ -106,7 +106,7 @@ impl Intruder {
     /// A handshake header with its MAC.
     pub(super) fn handshake(&mut self, script: &mut Script<'_>) -> Vec<u8> {
         let (key, nonce) = (key(), self.node_hello.nonce);
-        let whom = if script.u8().is_multiple_of(4) { script.number() } else { self.node_hello.id };
+        let to = if script.u8().is_multiple_of(4) { script.number() } else { self.node_hello.id };
         match script.u8() % 6 {
             0 => proved(&key, self.hello, &[]),
             1 => {
@@ -116,21 +116,20 @@ impl Intruder {
             }
             2 => {
                 let cookie = [script.u8(); 32];
-                proved(&key, Retry { to: whom, cookie, mac: [0; 16] }, &nonce)
+                proved(&key, Retry { to, cookie, mac: [0; 16] }, &nonce)
             }
             3 => {
                 let [theirs, ours] = key.session(&nonce, &self.hello.nonce);
                 let (limit, sent_at) = (script.number(), Time::ps(script.number()));
                 let id = script.number();
-                self.session = Some((Session::new(ours, theirs), whom));
+                self.session = Some((Session::new(ours, theirs), to));
                 let nonce_of_ours = self.hello.nonce;
-                let accept =
-                    Accept { to: whom, id, nonce: nonce_of_ours, limit, sent_at, mac: [0; 16] };
+                let accept = Accept { to, id, nonce: nonce_of_ours, limit, sent_at, mac: [0; 16] };
                 proved(&key, accept, &nonce)
             }
             4 => {
                 let (reason, instead) = (script.number() as u32, script.number());
-                proved(&key, Refuse { to: whom, reason, instead, mac: [0; 16] }, &nonce)
+                proved(&key, Refuse { to, reason, instead, mac: [0; 16] }, &nonce)
             }
             _ => {
                 let of =
@@ -158,15 +157,15 @@ impl Intruder {
         let headers = transport + header.emit(&mut out[transport..]).ok()?;
         out.resize(headers + payload + TAG_BYTES, 0);
         let (headers, text) = out.split_at_mut(headers);
-        let mut bound = Vec::new();
+        let mut aad = Vec::new();
         if kind == 2
             && let Some((alone, mac)) = headers.split_last_chunk_mut()
         {
-            bind(&mut bound, &packet, alone);
-            *mac = session.mac(number, &bound);
+            write_aad(&mut aad, &packet, alone);
+            *mac = session.mac(number, &aad);
         }
-        bind(&mut bound, &packet, headers);
-        session.seal(number, &bound, text);
+        write_aad(&mut aad, &packet, headers);
+        session.seal(number, &aad, text);
         Some(out)
     }
 
