@@ -12,7 +12,7 @@ use event_listener::{EventListener, Listener};
 use super::Error;
 use super::handle::Handle;
 use super::promise::{Promise, Source};
-use super::thread::{Lead, Waits};
+use super::thread::{Lead, Waiter};
 use crate::driver::{Clock, span};
 
 /// A pending outcome. Threads wait for it; tasks of any executor await it. The operation continues
@@ -21,7 +21,7 @@ pub struct Completion<T> {
     source: Arc<dyn Source<T>>,
     listener: Option<EventListener>,
     /// Set while a task waits for it.
-    waits: Option<Waits>,
+    waits: Option<Waiter>,
     /// Keeps the host running.
     host: Handle,
 }
@@ -63,7 +63,7 @@ impl<T> Completion<T> {
     /// Waits while `left` returns a time other than zero; `None` has no limit.
     fn outcome(&mut self, left: impl Fn() -> Option<Duration>) -> Result<T, Error> {
         let event_loop = self.host.event_loop().clone();
-        let waits = Waits::new(&event_loop);
+        let waits = Waiter::new(&event_loop);
         let mut lead: Option<Lead<'_>> = None;
         loop {
             if let Some(outcome) = self.source.take() {
@@ -79,7 +79,7 @@ impl<T> Completion<T> {
             let looks_again = match &mut lead {
                 Some(lead) => lead.work(left),
                 None if waits.is_alone() => {
-                    lead = Some(Lead::demand(&event_loop));
+                    lead = Some(Lead::acquire(&event_loop));
                     true
                 }
                 None => false,
@@ -119,8 +119,8 @@ impl<T> Future for Completion<T> {
                     Poll::Ready(()) => self.listener = None,
                     Poll::Pending => {
                         if self.waits.is_none() {
-                            self.waits = Some(Waits::new(self.host.event_loop()));
-                            self.host.event_loop().call();
+                            self.waits = Some(Waiter::new(self.host.event_loop()));
+                            self.host.event_loop().call_host_thread();
                         }
                         return Poll::Pending;
                     }

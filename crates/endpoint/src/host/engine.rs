@@ -14,13 +14,15 @@ use tidegate_core::{Span, Time};
 
 use super::Error;
 use super::promise::Promise;
-use super::shared::{Arrived, Connected, Lent, Order, PeerPath, PeerState, Purpose, Shared};
+use super::shared::{
+    Arrived, Command, Connected, PeerPath, PeerState, PooledMemory, Purpose, Shared,
+};
 use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
 use crate::node::{CloseReason, Event, Node, PeerId, SendError, Ticket};
 
 /// A session as the engine knows it.
-struct Known {
+struct SessionEntry {
     state: Arc<PeerState>,
     is_open: bool,
     /// Promises of `connect`, until the session is open.
@@ -40,9 +42,9 @@ pub(super) struct Engine {
     driver: Driver,
     shared: Arc<Shared>,
     woken: UnixStream,
-    /// Buffer for the orders of one iteration, kept for its memory.
-    orders: Vec<Order>,
-    peers: BTreeMap<PeerId, Known>,
+    /// Buffer for the commands of one iteration, kept for its memory.
+    commands: Vec<Command>,
+    peers: BTreeMap<PeerId, SessionEntry>,
     sent: BTreeMap<Ticket, Sent>,
     /// Promises of replies that have not arrived.
     replies: BTreeMap<(PeerId, u64), Promise<Bytes>>,
@@ -78,7 +80,7 @@ impl Engine {
             end: Ending { shared: shared.clone(), why: Error::Failed },
             shared,
             woken,
-            orders: Vec::new(),
+            commands: Vec::new(),
             peers: BTreeMap::new(),
             sent: BTreeMap::new(),
             replies: BTreeMap::new(),
@@ -87,24 +89,24 @@ impl Engine {
         }
     }
 
-    /// Runs one iteration: orders, arrivals, deadlines and events for the application.
+    /// Runs one iteration: commands, arrivals, deadlines and events for the application.
     pub(super) fn poll(&mut self) -> Next {
         match self.try_poll() {
             Ok(next) => next,
-            Err(why) => self.ends(why),
+            Err(why) => self.on_socket_error(why),
         }
     }
 
     fn try_poll(&mut self) -> io::Result<Next> {
-        let mut orders = std::mem::take(&mut self.orders);
-        self.shared.orders(&mut orders);
-        orders.drain(..).for_each(|order| self.execute(order));
-        self.orders = orders;
+        let mut commands = std::mem::take(&mut self.commands);
+        self.shared.take_commands(&mut commands);
+        commands.drain(..).for_each(|command| self.execute(command));
+        self.commands = commands;
         let may_sleep = self.driver.work()?;
         while let Some(event) = self.driver.node.event() {
             self.handle(event);
         }
-        let give_up = self.gives_up_at();
+        let give_up = self.close_deadline();
         if give_up.is_some_and(|at| self.peers.is_empty() || self.driver.now() >= at) {
             // Sends the last packets of the sessions.
             self.driver.work()?;
@@ -114,10 +116,10 @@ impl Engine {
         Ok(if may_sleep { Next::Sleep } else { Next::Poll })
     }
 
-    /// Sleeps until a datagram arrives, an order is given or a deadline expires, at most for
+    /// Sleeps until a datagram arrives, a command is given or a deadline expires, at most for
     /// `most`.
     pub(super) fn sleep(&mut self, most: Option<Duration>) -> Next {
-        let until = self.gives_up_at().unwrap_or(Time::NEVER);
+        let until = self.close_deadline().unwrap_or(Time::NEVER);
         let until = until.min(most.map_or(Time::NEVER, |most| self.driver.after(most)));
         match self.driver.sleep(until, Some(self.woken.as_fd())) {
             Ok(is_woken) => {
@@ -126,7 +128,7 @@ impl Engine {
                 }
                 Next::Poll
             }
-            Err(why) => self.ends(why),
+            Err(why) => self.on_socket_error(why),
         }
     }
 
@@ -135,26 +137,26 @@ impl Engine {
         self.driver.node.deadline() < self.driver.now().after(span)
     }
 
-    fn ends(&mut self, why: io::Error) -> Next {
+    fn on_socket_error(&mut self, why: io::Error) -> Next {
         self.end.why = why.raw_os_error().map_or(Error::Failed, Error::Socket);
         Next::End
     }
 
     /// While closing: when the host stops waiting for deliveries.
-    fn gives_up_at(&self) -> Option<Time> {
+    fn close_deadline(&self) -> Option<Time> {
         self.closing.map(|since| since.after(self.driver.node.limits().silence))
     }
 
-    fn execute(&mut self, order: Order) {
+    fn execute(&mut self, command: Command) {
         let now = self.driver.now();
-        match order {
-            Order::Connect(to, connected) => self.connect(now, to, connected),
-            Order::Send { to, body, of } => self.send(now, to, body, of),
-            Order::Path(of, promise) => promise.resolve(self.path(&of)),
-            Order::Taken(peer, bytes) => self.driver.node.consumed(now, peer, bytes),
-            Order::Reuse(memory) => self.driver.node.reuse(memory),
-            Order::End(peer) => self.driver.node.close(now, peer),
-            Order::Close => {
+        match command {
+            Command::Connect(to, connected) => self.connect(now, to, connected),
+            Command::Send { to, body, of } => self.send(now, to, body, of),
+            Command::Path(of, promise) => promise.resolve(self.path(&of)),
+            Command::Consumed(peer, bytes) => self.driver.node.consumed(now, peer, bytes),
+            Command::Reuse(memory) => self.driver.node.reuse(memory),
+            Command::End(peer) => self.driver.node.close(now, peer),
+            Command::Close => {
                 self.closing.get_or_insert(now);
                 self.peers.keys().for_each(|&peer| self.driver.node.close(now, peer));
             }
@@ -169,7 +171,7 @@ impl Engine {
         let Ok(id) = self.driver.node.connect(now, to) else {
             return connected(Err(Error::Full));
         };
-        let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
+        let known = self.peers.entry(id).or_insert_with(|| SessionEntry::new(id, to));
         match known.is_open {
             true => connected(Ok(known.state.clone())),
             false => known.connecting.push(connected),
@@ -182,7 +184,7 @@ impl Engine {
             base_rtt: node.base_rtt(of.id),
             domain_warning: node.domain_warning(of.id),
         };
-        of.why_over().map_or_else(|| Ok(path()), Err)
+        of.close_error().map_or_else(|| Ok(path()), Err)
     }
 
     fn send(&mut self, now: Time, to: Arc<PeerState>, body: Bytes, of: Purpose) {
@@ -198,7 +200,7 @@ impl Engine {
             Err(why) => {
                 of.fail(match why {
                     SendError::TooLong { most } => Error::TooLong { most },
-                    _ => to.why_over().unwrap_or(Error::SessionClosed(CloseReason::Closed)),
+                    _ => to.close_error().unwrap_or(Error::SessionClosed(CloseReason::Closed)),
                 });
                 if let Head::Reply(Reply { number }) = head
                     && matches!(why, SendError::TooLong { .. })
@@ -239,7 +241,7 @@ impl Engine {
 
     fn opened(&mut self, now: Time, peer: PeerId) {
         let Some(address) = self.driver.node.address(peer) else { return };
-        let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
+        let known = self.peers.entry(peer).or_insert_with(|| SessionEntry::new(peer, address));
         known.is_open = true;
         for connected in known.connecting.drain(..) {
             connected(Ok(known.state.clone()));
@@ -252,7 +254,7 @@ impl Engine {
     fn arrived(&mut self, now: Time, peer: PeerId, message: Vec<u8>) {
         let bytes = message.len() as u64;
         let message = match Node::is_worth_reuse(message.capacity()) {
-            true => Lent::bytes(message, &self.shared),
+            true => PooledMemory::bytes(message, &self.shared),
             false => Bytes::from(message),
         };
         let parsed = Head::parse(&message).ok();
@@ -306,10 +308,10 @@ impl Engine {
     /// Handles the end of a session.
     fn closed(&mut self, peer: PeerId, how: Result<CloseReason, Error>) {
         let why = how.map_or_else(|error| error, Error::SessionClosed);
-        let Some(Known { state, connecting, .. }) = self.peers.remove(&peer) else { return };
+        let Some(SessionEntry { state, connecting, .. }) = self.peers.remove(&peer) else { return };
         state.ended(how);
         if self.closing.is_none() {
-            self.shared.forget_left();
+            self.shared.drop_unread();
         }
         connecting.into_iter().for_each(|connected| connected(Err(why)));
         let theirs = self.replies.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
@@ -334,9 +336,9 @@ impl Drop for Ending {
     }
 }
 
-impl Known {
-    fn new(id: PeerId, address: SocketAddr) -> Known {
+impl SessionEntry {
+    fn new(id: PeerId, address: SocketAddr) -> SessionEntry {
         let state = Arc::new(PeerState::new(id, address));
-        Known { state, is_open: false, connecting: Vec::new() }
+        SessionEntry { state, is_open: false, connecting: Vec::new() }
     }
 }

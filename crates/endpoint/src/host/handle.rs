@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::shared::{Order, Shared};
+use super::shared::{Command, Shared};
 use super::thread::EventLoop;
 
 /// Keeps the host running.
@@ -24,14 +24,14 @@ impl Handle {
         &self.event_loop().shared
     }
 
-    /// Gives the host an order.
-    pub(super) fn order(&self, order: Order) {
-        self.event_loop().order(order);
+    /// Gives the host a command.
+    pub(super) fn submit(&self, command: Command) {
+        self.event_loop().submit(command);
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        self.0.order(Order::Close);
+        self.0.submit(Command::Close);
     }
 }

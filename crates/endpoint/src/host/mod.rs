@@ -36,7 +36,7 @@
 //! [`Host::close`], but without waiting: if the process ends then, messages in flight may be lost.
 
 // A module uses only those before it: `promise` keeps an outcome until it is taken, `shared` has
-// the orders and the inbox, `engine` executes orders, `thread` selects the thread that runs the
+// the commands and the inbox, `engine` executes commands, `thread` selects the thread that runs the
 // engine, `handle` keeps the host running, and `completion` and `peer` are for the application.
 mod completion;
 mod engine;
@@ -65,7 +65,7 @@ use crate::node::{CloseReason, Config, Delivery, Node, entropy};
 use crate::socket::{Socket, SocketOptions};
 use handle::Handle;
 use promise::Source;
-use shared::{Order, Shared};
+use shared::{Command, Shared};
 
 /// A handle of a host. Clones refer to the same host.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ impl Host {
         let host = self.0.clone();
         let connected =
             |session: Result<_, _>| promise.resolve(session.map(|state| Peer { state, host }));
-        self.0.order(Order::Connect(to, Box::new(connected)));
+        self.0.submit(Command::Connect(to, Box::new(connected)));
         completion
     }
 
@@ -120,7 +120,7 @@ impl Host {
     /// host has ended. If no message is delivered for [`silence`](crate::node::Limits::silence),
     /// the remaining ones fail.
     pub fn close(&self) -> Completion<()> {
-        self.0.order(Order::Close);
+        self.0.submit(Command::Close);
         Completion::new(Arc::new(End(self.0.shared().clone())), self.0.clone())
     }
 }
@@ -140,7 +140,7 @@ impl Source<(Peer, Message)> for Inbox {
         // Read the end first: no message arrives after it.
         let end = shared.end.get();
         let Some(message) = shared.next() else { return end.map(|&why| Err(why)) };
-        self.0.order(Order::Taken(message.from.id, message.bytes));
+        self.0.submit(Command::Consumed(message.from.id, message.bytes));
         let from = Peer { state: message.from, host: self.0.clone() };
         let body = message.body;
         let message = match message.request {

@@ -11,7 +11,7 @@ use event_listener::Event;
 use super::completion::Completion;
 use super::handle::Handle;
 use super::promise::Source;
-use super::shared::{Order, PeerPath, PeerState, Purpose};
+use super::shared::{Command, PeerPath, PeerState, Purpose};
 use super::{CloseReason, Error};
 use crate::node::PeerId;
 
@@ -55,7 +55,7 @@ impl Peer {
 
     fn put(&self, body: Bytes, of: Purpose) {
         self.state.in_flight.fetch_add(body.len() as u64, Ordering::Relaxed);
-        self.host.order(Order::Send { to: self.state.clone(), body, of });
+        self.host.submit(Command::Send { to: self.state.clone(), body, of });
     }
 
     /// Completes when fewer than `most` sent bytes to this peer are in flight. An application that
@@ -68,7 +68,7 @@ impl Peer {
     /// Returns what the host has measured of the path to the peer.
     pub fn path(&self) -> Completion<PeerPath> {
         let (promise, completion) = Completion::promised(&self.host);
-        self.host.order(Order::Path(self.state.clone(), promise));
+        self.host.submit(Command::Path(self.state.clone(), promise));
         completion
     }
 
@@ -80,7 +80,7 @@ impl Peer {
     /// Accepts no further messages, and ends the session when all sent messages have arrived.
     /// Completes with the reason of the end. Requests without a reply fail then.
     pub fn close(&self) -> Completion<CloseReason> {
-        self.host.order(Order::End(self.state.id));
+        self.host.submit(Command::End(self.state.id));
         self.closed()
     }
 }
@@ -107,7 +107,7 @@ struct Room {
 
 impl Source<()> for Room {
     fn take(&self) -> Option<Result<(), Error>> {
-        match self.of.why_over() {
+        match self.of.close_error() {
             Some(why) => Some(Err(why)),
             None => (self.of.in_flight.load(Ordering::Relaxed) < self.most).then_some(Ok(())),
         }

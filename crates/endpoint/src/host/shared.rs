@@ -16,8 +16,8 @@ use super::lock::lock;
 use super::promise::Promise;
 use crate::node::{CloseReason, PeerId};
 
-/// An order of the application.
-pub(super) enum Order {
+/// A command of the application.
+pub(super) enum Command {
     /// Request a session.
     Connect(SocketAddr, Connected),
     /// Send a message.
@@ -25,7 +25,7 @@ pub(super) enum Order {
     /// Report the measurements of the path to a peer.
     Path(Arc<PeerState>, Promise<PeerPath>),
     /// The application has received this number of bytes of the peer's messages.
-    Taken(PeerId, u64),
+    Consumed(PeerId, u64),
     /// Reuse the memory of a message.
     Reuse(Vec<u8>),
     /// End a session when all sent messages have arrived.
@@ -45,14 +45,14 @@ pub(super) enum Purpose {
     Unanswered(u64),
 }
 
-impl Order {
+impl Command {
     /// Resolves its promise with an error.
     fn fail(self, why: Error) {
         match self {
-            Order::Connect(_, connected) => connected(Err(why)),
-            Order::Send { of, .. } => of.fail(why),
-            Order::Path(_, promise) => promise.resolve(Err(why)),
-            Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
+            Command::Connect(_, connected) => connected(Err(why)),
+            Command::Send { of, .. } => of.fail(why),
+            Command::Path(_, promise) => promise.resolve(Err(why)),
+            Command::Consumed(..) | Command::Reuse(_) | Command::End(_) | Command::Close => {}
         }
     }
 }
@@ -108,7 +108,7 @@ impl PeerState {
     }
 
     /// Why the session has ended, if it has.
-    pub(super) fn why_over(&self) -> Option<Error> {
+    pub(super) fn close_error(&self) -> Option<Error> {
         self.end.get().map(|end| end.map_or_else(|error| error, Error::SessionClosed))
     }
 }
@@ -124,29 +124,29 @@ pub struct PeerPath {
 }
 
 /// The memory of a received message, which returns to its host when the application drops it.
-pub(super) struct Lent {
+pub(super) struct PooledMemory {
     memory: Vec<u8>,
     by: Weak<Shared>,
 }
 
-impl Lent {
+impl PooledMemory {
     /// Wraps memory of a host in `Bytes`.
     pub(super) fn bytes(memory: Vec<u8>, by: &Arc<Shared>) -> Bytes {
-        Bytes::from_owner(Lent { memory, by: Arc::downgrade(by) })
+        Bytes::from_owner(PooledMemory { memory, by: Arc::downgrade(by) })
     }
 }
 
-impl AsRef<[u8]> for Lent {
+impl AsRef<[u8]> for PooledMemory {
     fn as_ref(&self) -> &[u8] {
         &self.memory
     }
 }
 
-impl Drop for Lent {
+impl Drop for PooledMemory {
     fn drop(&mut self) {
         if let Some(host) = self.by.upgrade() {
             // It is not urgent, so this thread need not execute it.
-            host.add(Order::Reuse(std::mem::take(&mut self.memory)));
+            host.add(Command::Reuse(std::mem::take(&mut self.memory)));
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) struct Arrived {
 /// State shared by all handles and the leader.
 pub(super) struct Shared {
     pub(super) address: SocketAddr,
-    pub(super) orders: Mutex<Orders>,
+    pub(super) commands: Mutex<Commands>,
     inbox: Mutex<VecDeque<Arrived>>,
     /// Notified when a message arrives, and when the host ends.
     pub(super) arrived: Event,
@@ -177,27 +177,27 @@ pub(super) struct Shared {
     unread_bytes: u64,
 }
 
-/// Pending orders and the state of the leader.
+/// Pending commands and the state of the leader.
 #[derive(Default)]
-pub(super) struct Orders {
-    list: Vec<Order>,
-    /// Whether one of the orders is urgent.
+pub(super) struct Commands {
+    list: Vec<Command>,
+    /// Whether one of the commands is urgent.
     pub(super) is_urgent: bool,
     /// Whether the leader sleeps and must be woken.
-    asleep: bool,
+    is_asleep: bool,
     /// Bytes that the application took since the leader last ran.
-    unseen_bytes: u64,
+    consumed_bytes: u64,
     /// Whether there is a leader.
-    pub(super) led: bool,
+    pub(super) has_leader: bool,
     /// How often a thread took the lead.
-    pub(super) leads: u64,
-    /// Whether a waiting thread asks for the lead.
+    pub(super) lead_count: u64,
+    /// Whether a waiting thread requests the lead.
     pub(super) is_requested: bool,
     /// Whether the host's thread is called to lead.
-    pub(super) calls: bool,
+    pub(super) is_called: bool,
     /// Whether the host's thread is parked without periodic checks.
-    pub(super) rests: bool,
-    /// The reason of the host's end, after which orders fail.
+    pub(super) is_parked: bool,
+    /// The reason of the host's end, after which commands fail.
     over: Option<Error>,
 }
 
@@ -206,7 +206,7 @@ impl Shared {
     pub(super) fn new(address: SocketAddr, waker: UnixStream, unread_bytes: u64) -> Shared {
         Shared {
             address,
-            orders: Mutex::default(),
+            commands: Mutex::default(),
             inbox: Mutex::default(),
             arrived: Event::new(),
             end: OnceLock::new(),
@@ -216,65 +216,65 @@ impl Shared {
         }
     }
 
-    /// Adds an order for the leader. Returns whether this thread must execute it: it is urgent, and
-    /// there is no leader. If the host has ended, the order fails.
-    pub(super) fn add(&self, order: Order) -> bool {
-        let mut orders = lock(&self.orders);
-        if let Some(why) = orders.over {
-            drop(orders);
-            order.fail(why);
+    /// Adds a command for the leader. Returns whether this thread must execute it: it is urgent,
+    /// and there is no leader. If the host has ended, the command fails.
+    pub(super) fn add(&self, command: Command) -> bool {
+        let mut commands = lock(&self.commands);
+        if let Some(why) = commands.over {
+            drop(commands);
+            command.fail(why);
             return false;
         }
-        let is_urgent = match order {
-            // The leader handles it before the next packet anyway, and a blocked peer asks soon.
-            Order::Taken(_, bytes) => {
-                orders.unseen_bytes += bytes;
-                orders.unseen_bytes >= self.unread_bytes / 8
+        let is_urgent = match command {
+            // The leader handles it before the next packet anyway, and a blocked peer requests it.
+            Command::Consumed(_, bytes) => {
+                commands.consumed_bytes += bytes;
+                commands.consumed_bytes >= self.unread_bytes / 8
             }
-            Order::Reuse(_) => false,
+            Command::Reuse(_) => false,
             _ => true,
         };
-        orders.list.push(order);
-        orders.is_urgent |= is_urgent;
-        let is_led = orders.led;
-        let wakes = is_urgent && std::mem::take(&mut orders.asleep);
-        drop(orders);
+        commands.list.push(command);
+        commands.is_urgent |= is_urgent;
+        let has_leader = commands.has_leader;
+        let wakes = is_urgent && std::mem::take(&mut commands.is_asleep);
+        drop(commands);
         if wakes {
-            self.disturb();
+            self.wake_leader();
         }
-        is_urgent && !is_led && !wakes
+        is_urgent && !has_leader && !wakes
     }
 
-    /// Asks the leader to hand over.
+    /// Requests the lead from the leader.
     pub(super) fn request_lead(&self) {
-        let mut orders = lock(&self.orders);
-        orders.is_requested = true;
-        let wakes = std::mem::take(&mut orders.asleep);
-        drop(orders);
+        let mut commands = lock(&self.commands);
+        commands.is_requested = true;
+        let wakes = std::mem::take(&mut commands.is_asleep);
+        drop(commands);
         if wakes {
-            self.disturb();
+            self.wake_leader();
         }
     }
 
     /// Wakes the leader. The pipe never fills up: it is written at most once per sleep.
-    fn disturb(&self) {
+    fn wake_leader(&self) {
         let _ = (&self.waker).write(&[1]);
     }
 
-    /// Takes all orders.
-    pub(super) fn orders(&self, into: &mut Vec<Order>) {
-        let mut orders = lock(&self.orders);
-        (orders.asleep, orders.is_urgent) = (false, false);
-        orders.unseen_bytes = 0;
-        std::mem::swap(&mut orders.list, into);
+    /// Takes all commands.
+    pub(super) fn take_commands(&self, into: &mut Vec<Command>) {
+        let mut commands = lock(&self.commands);
+        (commands.is_asleep, commands.is_urgent) = (false, false);
+        commands.consumed_bytes = 0;
+        std::mem::swap(&mut commands.list, into);
     }
 
-    /// Marks the leader as asleep, unless there are orders or another thread wants to lead. Returns
-    /// whether it may sleep.
-    pub(super) fn falls_asleep(&self) -> bool {
-        let mut orders = lock(&self.orders);
-        orders.asleep = orders.list.is_empty() && !orders.is_requested;
-        orders.asleep
+    /// Marks the leader as asleep, unless there are commands or another thread wants to lead.
+    /// Returns whether it may sleep.
+    pub(super) fn prepare_sleep(&self) -> bool {
+        let mut commands = lock(&self.commands);
+        commands.is_asleep = commands.list.is_empty() && !commands.is_requested;
+        commands.is_asleep
     }
 
     /// Adds a received message.
@@ -285,7 +285,7 @@ impl Shared {
 
     /// Drops the oldest unread messages of ended sessions beyond the limit of one session. Else a
     /// peer that opens session after session would fill the memory.
-    pub(super) fn forget_left(&self) {
+    pub(super) fn drop_unread(&self) {
         let mut inbox = lock(&self.inbox);
         let is_left = |message: &Arrived| message.from.end.get().is_some();
         let left = inbox.iter().filter(|message| is_left(message));
@@ -304,13 +304,13 @@ impl Shared {
         lock(&self.inbox).pop_front()
     }
 
-    /// Marks the host as ended and fails the remaining orders.
+    /// Marks the host as ended and fails the remaining commands.
     pub(super) fn ended(&self, how: Error) {
-        let mut orders = lock(&self.orders);
-        orders.over = Some(how);
-        let left = std::mem::take(&mut orders.list);
-        drop(orders);
-        left.into_iter().for_each(|order| order.fail(how));
+        let mut commands = lock(&self.commands);
+        commands.over = Some(how);
+        let left = std::mem::take(&mut commands.list);
+        drop(commands);
+        left.into_iter().for_each(|command| command.fail(how));
         let _ = self.end.set(how);
         self.over.notify(usize::MAX);
         self.arrived.notify(usize::MAX);

@@ -3,9 +3,9 @@
 //! One thread at a time runs it: the leader. That is the host's own thread, or the only application
 //! thread that waits for an outcome, which then need not be woken for it. Such a thread takes the
 //! lead from the host's thread, which is woken once for that, and gives it up with its outcome.
-//! Until it waits again there is no leader; a thread that gives an order executes it. Meanwhile the
-//! host's thread checks periodically whether there was a leader since its last check, and leads if
-//! not. It is called at once if a deadline is near or if other threads wait, too.
+//! Until it waits again there is no leader; a thread that gives a command executes it. Meanwhile
+//! the host's thread checks periodically whether there was a leader since its last check, and leads
+//! if not. It is called at once if a deadline is near or if other threads wait, too.
 //!
 //! So a single thread that sends a request and waits does the I/O itself, as with a bare socket. If
 //! several threads, tasks or none wait, the host's thread does it.
@@ -21,14 +21,14 @@ use tidegate_core::Span;
 
 use super::engine::{Engine, Next};
 use super::lock::lock;
-use super::shared::{Order, Shared};
+use super::shared::{Command, Shared};
 use crate::driver::Driver;
 
 /// Interval at which the host's thread checks for a leader. Twice this is less than the usual
 /// maximum wait of a packet for a thread ([`most_held`](crate::node::Config::most_held)).
-const LOOK: Duration = Duration::from_micros(400);
+const CHECK_INTERVAL: Duration = Duration::from_micros(400);
 /// A deadline nearer than this does not wait for the next check.
-const SOON: Span = Span::us(100);
+const NEAR_DEADLINE: Span = Span::us(100);
 
 /// The event loop of a host, and the threads that may run it.
 pub(super) struct EventLoop {
@@ -47,22 +47,22 @@ impl EventLoop {
         EventLoop { shared, engine: Mutex::new(engine), waiting, thread }
     }
 
-    /// Gives an order to the leader. If there is no leader, this thread executes it. If the host
-    /// has ended, the order fails.
-    pub(super) fn order(&self, order: Order) {
-        if self.shared.add(order)
-            && let Some(mut lead) = Lead::try_take(self)
+    /// Gives a command to the leader. If there is no leader, this thread executes it. If the host
+    /// has ended, the command fails.
+    pub(super) fn submit(&self, command: Command) {
+        if self.shared.add(command)
+            && let Some(mut lead) = Lead::try_acquire(self)
         {
             lead.poll();
         }
     }
 
     /// Makes the host's thread the leader if there is none.
-    pub(super) fn call(&self) {
-        let mut orders = lock(&self.shared.orders);
-        let calls = !orders.led;
-        orders.calls |= calls;
-        drop(orders);
+    pub(super) fn call_host_thread(&self) {
+        let mut commands = lock(&self.shared.commands);
+        let calls = !commands.has_leader;
+        commands.is_called |= calls;
+        drop(commands);
         if calls {
             self.wake();
         }
@@ -85,42 +85,43 @@ pub(super) fn spawn(
     let engine = Engine::new(driver, shared.clone(), woken);
     let event_loop = Arc::new(EventLoop::new(shared, Some(Box::new(engine))));
     let host = event_loop.clone();
-    let thread = Builder::new().name("tidegate-host".into()).spawn(move || attend(&host))?;
+    let thread =
+        Builder::new().name("tidegate-host".into()).spawn(move || run_host_thread(&host))?;
     let _ = event_loop.thread.set(thread.thread().clone());
     Ok(event_loop)
 }
 
 /// The main loop of the host's thread, until the host ends.
-fn attend(event_loop: &EventLoop) {
+fn run_host_thread(event_loop: &EventLoop) {
     let shared = &event_loop.shared;
     loop {
         let mut lead = Lead::with(event_loop, lock(&event_loop.engine), true);
-        lock(&shared.orders).calls = false;
-        while !lock(&shared.orders).is_requested {
+        lock(&shared.commands).is_called = false;
+        while !lock(&shared.commands).is_requested {
             if !lead.work(None) {
                 return;
             }
         }
         drop(lead);
-        stand_by(shared);
+        wait_for_lead(shared);
     }
 }
 
 /// Returns when the host's thread must lead: it was called, or there was no leader for a while.
-fn stand_by(shared: &Shared) {
+fn wait_for_lead(shared: &Shared) {
     let mut seen = None;
     loop {
-        let mut orders = lock(&shared.orders);
-        let is_same = seen.replace(orders.leads) == Some(orders.leads);
-        if std::mem::take(&mut orders.calls) || is_same && !orders.led {
+        let mut commands = lock(&shared.commands);
+        let is_same = seen.replace(commands.lead_count) == Some(commands.lead_count);
+        if std::mem::take(&mut commands.is_called) || is_same && !commands.has_leader {
             return;
         }
         // A leader of that long wakes this thread when it stops.
-        orders.rests = is_same;
-        drop(orders);
+        commands.is_parked = is_same;
+        drop(commands);
         match is_same {
             true => thread::park(),
-            false => thread::park_timeout(LOOK),
+            false => thread::park_timeout(CHECK_INTERVAL),
         }
     }
 }
@@ -140,15 +141,15 @@ impl<'a> Lead<'a> {
         engine: MutexGuard<'a, Option<Box<Engine>>>,
         is_own: bool,
     ) -> Lead<'a> {
-        let mut orders = lock(&event_loop.shared.orders);
-        orders.led = true;
-        orders.leads = orders.leads.wrapping_add(1);
-        drop(orders);
+        let mut commands = lock(&event_loop.shared.commands);
+        commands.has_leader = true;
+        commands.lead_count = commands.lead_count.wrapping_add(1);
+        drop(commands);
         Lead { event_loop, engine: Some(engine), is_own }
     }
 
     /// Takes the lead, unless another thread has it.
-    fn try_take(event_loop: &'a EventLoop) -> Option<Lead<'a>> {
+    fn try_acquire(event_loop: &'a EventLoop) -> Option<Lead<'a>> {
         let engine = match event_loop.engine.try_lock() {
             Ok(engine) => engine,
             Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
@@ -158,11 +159,11 @@ impl<'a> Lead<'a> {
     }
 
     /// Takes the lead from the current leader, after its current iteration.
-    pub(super) fn demand(event_loop: &'a EventLoop) -> Lead<'a> {
-        Lead::try_take(event_loop).unwrap_or_else(|| {
+    pub(super) fn acquire(event_loop: &'a EventLoop) -> Lead<'a> {
+        Lead::try_acquire(event_loop).unwrap_or_else(|| {
             event_loop.shared.request_lead();
             let lead = Lead::with(event_loop, lock(&event_loop.engine), false);
-            lock(&event_loop.shared.orders).is_requested = false;
+            lock(&event_loop.shared.commands).is_requested = false;
             lead
         })
     }
@@ -171,7 +172,7 @@ impl<'a> Lead<'a> {
     /// once the host has ended.
     pub(super) fn work(&mut self, most: Option<Duration>) -> bool {
         self.step(|engine, shared| match engine.poll() {
-            Next::Sleep if shared.falls_asleep() => engine.sleep(most),
+            Next::Sleep if shared.prepare_sleep() => engine.sleep(most),
             next => next,
         })
     }
@@ -196,20 +197,20 @@ impl<'a> Lead<'a> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let Some(place) = self.engine.take() else { return };
-        let is_due = place.as_ref().is_none_or(|engine| engine.is_due_within(SOON));
+        let is_due = place.as_ref().is_none_or(|engine| engine.is_due_within(NEAR_DEADLINE));
         let EventLoop { shared, waiting, .. } = self.event_loop;
-        lock(&shared.orders).led = false;
+        lock(&shared.commands).has_leader = false;
         drop(place);
         if self.is_own {
             return;
         }
         let others = waiting.load(Ordering::Relaxed) > 1;
-        let mut orders = lock(&shared.orders);
-        // A thread that gave an urgent order while this lead was being released relies on this.
-        let calls = is_due || others || orders.is_urgent;
-        orders.calls |= calls;
-        let wakes = std::mem::take(&mut orders.rests) || calls;
-        drop(orders);
+        let mut commands = lock(&shared.commands);
+        // A thread that gave an urgent command while this lead was being released relies on this.
+        let calls = is_due || others || commands.is_urgent;
+        commands.is_called |= calls;
+        let wakes = std::mem::take(&mut commands.is_parked) || calls;
+        drop(commands);
         if wakes {
             self.event_loop.wake();
         }
@@ -217,13 +218,13 @@ impl Drop for Lead<'_> {
 }
 
 /// Counts a waiter for an outcome.
-pub(super) struct Waits(Arc<EventLoop>);
+pub(super) struct Waiter(Arc<EventLoop>);
 
-impl Waits {
+impl Waiter {
     /// Adds a waiter.
-    pub(super) fn new(event_loop: &Arc<EventLoop>) -> Waits {
+    pub(super) fn new(event_loop: &Arc<EventLoop>) -> Waiter {
         event_loop.waiting.fetch_add(1, Ordering::Relaxed);
-        Waits(event_loop.clone())
+        Waiter(event_loop.clone())
     }
 
     /// Whether there is no other waiter.
@@ -232,7 +233,7 @@ impl Waits {
     }
 }
 
-impl Drop for Waits {
+impl Drop for Waiter {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
@@ -270,8 +271,8 @@ mod tests {
         }
     }
 
-    fn leads(host: &Host) -> u64 {
-        lock(&host.0.shared().orders).leads
+    fn lead_count(host: &Host) -> u64 {
+        lock(&host.0.shared().commands).lead_count
     }
 
     #[test]
@@ -279,11 +280,11 @@ mod tests {
         let (server, client, peer) = pair();
         thread::scope(|scope| {
             scope.spawn(|| serve(&server));
-            let before = leads(&client);
+            let before = lead_count(&client);
             for _ in 0..50 {
                 assert_eq!(peer.request("alone").wait().unwrap(), "reply");
             }
-            assert!(leads(&client) >= before + 50, "{before} to {}", leads(&client));
+            assert!(lead_count(&client) >= before + 50, "{before} to {}", lead_count(&client));
             // A thread that waits for ever does not block others.
             let forever = scope.spawn(|| client.receive().wait().map(drop));
             for _ in 0..50 {
@@ -320,7 +321,7 @@ mod tests {
     fn panic_in_event_loop_ends_host() {
         let (server, client, peer) = pair();
         let fails = || {
-            let mut lead = Lead::demand(client.0.event_loop());
+            let mut lead = Lead::acquire(client.0.event_loop());
             lead.step(|_, _| panic!("as it should"));
         };
         assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());

@@ -295,7 +295,7 @@ impl Node {
         let room = self.config.limits.unread_bytes;
         let Some(Peer { state: State::Open(open), .. }) = self.peers.get_mut(peer) else { return };
         open.consumed += bytes;
-        // Sent only when a quarter of the room is free. A blocked peer asks.
+        // Sent only when a quarter of the room is free. A blocked peer requests more.
         if open.consumed + room - open.limit >= room / 4 {
             open.limit = open.consumed + room;
             let limit = ControlMessage::Limit(Limit { bytes: open.limit });
