@@ -4,6 +4,6 @@ use tidegate_algos::Protocol;
 
 libfuzzer_sys::fuzz_target!(|script: &[u8]| {
     if let Some((&first, script)) = script.split_first() {
-        tidegate_endpoint::torment(Protocol::ALL[first as usize % Protocol::ALL.len()], script);
+        tidegate_endpoint::stress(Protocol::ALL[first as usize % Protocol::ALL.len()], script);
     }
 });

@@ -103,7 +103,7 @@ fn packet_words_only_in_header_files() {
         headers += u32::from(touches && is_header);
         // The first defines the tag without transport, the second changes arbitrary bytes.
         let may = is_header
-            || ["wire/mod.rs", "endpoint/src/torment.rs"].iter().any(|end| path.ends_with(end));
+            || ["wire/mod.rs", "endpoint/src/stress.rs"].iter().any(|end| path.ends_with(end));
         assert!(may || !touches, "{} reads words that only a header file knows", path.display());
     }
     assert!(headers >= 3, "{headers} header files");
@@ -111,7 +111,7 @@ fn packet_words_only_in_header_files() {
 
 /// Code that only tests and fuzz targets call, by file.
 const TESTING: &[(&str, &[&str])] = &[
-    ("endpoint/src/lib.rs", &["datagram", "pair", "script", "torment"]),
+    ("endpoint/src/lib.rs", &["datagram", "pair", "script", "stress"]),
     ("endpoint/src/node/mod.rs", &["hostile", "versions"]),
     ("kernel/src/lib.rs", &["testing"]),
     ("switch/src/lib.rs", &["any_frame", "any_traffic"]),

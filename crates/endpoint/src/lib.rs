@@ -24,7 +24,7 @@ pub mod session;
 #[cfg(target_os = "linux")]
 pub mod socket;
 #[cfg(feature = "testing")]
-mod torment;
+mod stress;
 
 #[cfg(feature = "testing")]
 pub use datagram::{datagram, header};
@@ -34,7 +34,7 @@ pub use node::{hostile, versions};
 #[cfg(feature = "testing")]
 pub use pair::{Departure, Link, Submission, pair};
 #[cfg(feature = "testing")]
-pub use torment::torment;
+pub use stress::stress;
 
 /// The examples of the file for the registry are tests.
 #[cfg(all(doctest, target_os = "linux"))]

@@ -18,12 +18,12 @@ use tidegate_endpoint::node::{Event, Node, Terms};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
 /// Number of different `Hello`s, and of hosts that send them.
-const QUESTIONS: u64 = 500;
+const HELLOS: u64 = 500;
 const HOSTS: u8 = 20;
 /// Permitted growth of memory: the allocator reserves some in advance.
 const MOST_GROWTH: u64 = 4 << 20;
 /// Time limit for the honest peer, whose `Hello`s may be lost.
-const PATIENCE: Span = Span::s(60);
+const TIMEOUT: Span = Span::s(60);
 
 fn node(seed: u64) -> Node {
     common::node(seed, b"known to all")
@@ -35,7 +35,7 @@ fn driver(seed: u64) -> Driver {
 }
 
 /// A first `Hello`.
-fn question(seed: u64, to: SocketAddr) -> Vec<u8> {
+fn hello(seed: u64, to: SocketAddr) -> Vec<u8> {
     let (mut node, mut out) = (node(seed), vec![0; 2_048]);
     node.connect(Time::us(1), to).unwrap();
     let departure = node.transmit(Time::us(1), &mut out).unwrap();
@@ -54,7 +54,7 @@ fn hello_flood() {
     let seconds = std::env::var("TIDEGATE_FLOOD").map_or(1, |text| text.parse().unwrap());
     let mut server = driver(1);
     let to = server.address().unwrap();
-    let requests: Vec<Vec<u8>> = (100..100 + QUESTIONS).map(|seed| question(seed, to)).collect();
+    let requests: Vec<Vec<u8>> = (100..100 + HELLOS).map(|seed| hello(seed, to)).collect();
     let socket = |host: u8| {
         let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 1, host), 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
@@ -66,11 +66,11 @@ fn hello_flood() {
     let (grown, opened, arrived) = thread::scope(|scope| {
         scope.spawn(|| {
             let mut room = [0; 2_048];
-            for (question, socket) in requests.iter().cycle().zip(sockets.iter().cycle()) {
+            for (hello, socket) in requests.iter().cycle().zip(sockets.iter().cycle()) {
                 if over.load(Ordering::Relaxed) {
                     return;
                 }
-                if let Ok(sent) = socket.send_to(question, to) {
+                if let Ok(sent) = socket.send_to(hello, to) {
                     sent_bytes.fetch_add(sent as u64, Ordering::Relaxed);
                 }
                 while let Ok(bytes) = socket.recv(&mut room) {
@@ -96,7 +96,7 @@ fn hello_flood() {
         let begun = server.now();
         let (mut opened, mut arrived, mut before) = (0, 0, None);
         while server.now() < begun + Span::s(seconds)
-            || (!is_in.load(Ordering::Relaxed) && server.now() < begun + PATIENCE)
+            || (!is_in.load(Ordering::Relaxed) && server.now() < begun + TIMEOUT)
         {
             let until = server.now() + Span::ms(10);
             server.poll(until).unwrap();

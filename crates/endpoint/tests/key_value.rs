@@ -11,7 +11,7 @@ use std::time::Duration;
 use store::Store;
 use tidegate_endpoint::host::{Error, Host};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn host() -> Host {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -19,7 +19,7 @@ fn host() -> Host {
 }
 
 fn client(host: &Host, server: &Host) -> Store {
-    Store(host.connect(server.address()).wait_for(PATIENCE).unwrap())
+    Store(host.connect(server.address()).wait_for(TIMEOUT).unwrap())
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn put_get_and_delete() {
             assert_eq!(one.delete("colour"), Ok(Some("".into())));
             assert_eq!(other.get("colour"), Ok(None));
             for nonsense in [&b""[..], &[0, 0, 0], &[9, 0, 0, 0, 1, b'k'], &[0, 255, 0, 0, 0]] {
-                let outcome = one.0.request(nonsense).wait_for(PATIENCE);
+                let outcome = one.0.request(nonsense).wait_for(TIMEOUT);
                 assert_eq!(outcome, Err(Error::Unanswered), "{nonsense:?}");
             }
             // Sequential operations of each client, with concurrent clients.
@@ -54,7 +54,7 @@ fn put_get_and_delete() {
             });
         });
         let checks = checks.join();
-        assert_eq!(server.close().wait_for(PATIENCE), Ok(()));
+        assert_eq!(server.close().wait_for(TIMEOUT), Ok(()));
         assert!(checks.is_ok());
     });
 }

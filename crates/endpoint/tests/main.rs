@@ -11,6 +11,6 @@ mod mirror;
 mod nodes;
 mod pair;
 mod path;
-mod torment;
+mod stress;
 mod trimming;
 mod world;

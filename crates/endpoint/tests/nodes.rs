@@ -169,7 +169,7 @@ struct Host {
 }
 
 /// A session datagram with destination and source.
-type Aside = (usize, usize, Vec<u8>);
+type SessionDatagram = (usize, usize, Vec<u8>);
 
 struct World {
     protocol: Protocol,
@@ -186,7 +186,7 @@ struct World {
     sent: u32,
     /// Datagrams in flight from the switch.
     downlinks: BTreeMap<(Time, u32), tidegate_sim::Packet>,
-    asides: BTreeMap<(Time, u32), Aside>,
+    session_datagrams: BTreeMap<(Time, u32), SessionDatagram>,
     /// One-way delay of session datagrams.
     half_rtt: Span,
     /// Messages that have not arrived, with source and destination.
@@ -256,7 +256,7 @@ fn node(config: &Config, host: usize) -> Node {
 
 impl World {
     /// Compares a departure with the next one of the simulator.
-    fn leaves(&mut self, from: usize, to: usize, sent_tos: u8, bytes: &[u8]) {
+    fn compare_departure(&mut self, from: usize, to: usize, sent_tos: u8, bytes: &[u8]) {
         let (protocol, now, name) = (self.protocol, self.now, self.name.clone());
         let expected = self.hosts[from].expected.pop_front();
         let (at, theirs) = expected.unwrap_or_else(|| panic!("{name}: {from} sends more at {now}"));
@@ -312,9 +312,9 @@ impl World {
                 if Header::FORMAT.kinds.iter().any(|kind| kind.number == bytes[1]) {
                     self.sent += 1;
                     let at = (self.now + self.half_rtt, self.sent);
-                    self.asides.insert(at, (to, from, bytes.to_vec()));
+                    self.session_datagrams.insert(at, (to, from, bytes.to_vec()));
                 } else {
-                    self.leaves(from, to, departure.tos, bytes);
+                    self.compare_departure(from, to, departure.tos, bytes);
                 }
             }
         }
@@ -326,7 +326,7 @@ impl World {
     }
 
     /// Processes arrivals at the switch and at hosts until now.
-    fn land(&mut self) {
+    fn handle_arrivals(&mut self) {
         while let Some(entry) = self.uplinks.first_entry().filter(|e| e.key().0 <= self.now) {
             let (from, packet) = entry.remove();
             assert!(self.fabric.arrive(self.now, from, &packet));
@@ -352,7 +352,9 @@ impl World {
                 u64::from(is(frame_flag::STAMP_HOPS) && !packet.hops.as_slice().is_empty());
             self.seen.classes |= 1 << packet.frame.priority;
         }
-        while let Some(entry) = self.asides.first_entry().filter(|e| e.key().0 <= self.now) {
+        while let Some(entry) =
+            self.session_datagrams.first_entry().filter(|e| e.key().0 <= self.now)
+        {
             let (to, from, mut bytes) = entry.remove();
             self.receive(to, from, 0, &mut bytes);
         }
@@ -411,7 +413,7 @@ impl World {
         let mut submissions = submissions.iter().peekable();
         loop {
             self.transmit();
-            self.land();
+            self.handle_arrivals();
             while let Some(submission) = submissions.next_if(|next| next.at <= self.now) {
                 self.submit(submission);
             }
@@ -421,7 +423,7 @@ impl World {
             let first = |at: Option<Time>| at.unwrap_or(Time::NEVER);
             let ways = first(self.uplinks.keys().next().map(|key| key.0))
                 .min(first(self.downlinks.keys().next().map(|key| key.0)))
-                .min(first(self.asides.keys().next().map(|key| key.0)));
+                .min(first(self.session_datagrams.keys().next().map(|key| key.0)));
             let nodes = self.hosts.iter().map(|host| host.node.deadline()).min();
             let next = ways.min(self.fabric.next()).min(first(nodes));
             let next = next.min(first(submissions.peek().map(|next| next.at)));
@@ -434,7 +436,7 @@ impl World {
 }
 
 /// Runs and compares both; returns the counts of the switch's work.
-fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
+fn compare(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     let (fabric, routing) = fabric(protocol, hosts);
     let submissions = submissions(protocol, hosts as u64, seed);
     let flow = |s: &Submission| Flow {
@@ -483,7 +485,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         datagrams: BTreeMap::new(),
         sent: 0,
         downlinks: BTreeMap::new(),
-        asides: BTreeMap::new(),
+        session_datagrams: BTreeMap::new(),
         half_rtt: Span::ps(path.base_rtt.as_ps() / 2),
         missing: Vec::new(),
         delivered: 0,
@@ -518,7 +520,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
 #[test]
 fn nodes_match_the_simulator() {
     for &protocol in Protocol::ALL {
-        let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 2, seed)).collect();
+        let seen: Vec<_> = (1..=4).map(|seed| compare(protocol, 2, seed)).collect();
         assert!(seen.iter().all(|seen| seen.packets > 1_000), "{seen:?}");
     }
 }
@@ -530,7 +532,7 @@ fn three_nodes_match_the_simulator() {
     let draws = |protocol| draws_by_number(protocol) || protocol.info().name == "dcpim";
     let protocols = Protocol::ALL.iter().filter(|&&protocol| !draws(protocol));
     for &protocol in protocols {
-        let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 3, seed)).collect();
+        let seen: Vec<_> = (1..=4).map(|seed| compare(protocol, 3, seed)).collect();
         let sum = |of: fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
         let name = protocol.info().name;
         let (fabric, _) = fabric(protocol, 3);

@@ -249,7 +249,7 @@ impl World {
     }
 
     /// Performs a random attack or fault.
-    fn mischief(&mut self) {
+    fn inject_fault(&mut self) {
         let host = self.rng.below(self.hosts.len() as u64) as usize;
         if self.chance(self.faults.forgeries) {
             let length = self.rng.below(300) as usize;
@@ -363,19 +363,19 @@ impl World {
     }
 
     /// Runs until the outcome of every message is reported, or `end`.
-    fn run(&mut self, end: Time, mischief: bool) {
-        let mut next_mischief = self.now;
+    fn run(&mut self, end: Time, with_faults: bool) {
+        let mut next_fault = self.now;
         let mut steps = 0;
         while self.now < end {
             steps += 1;
             assert!(steps < 1_000_000, "too many steps: {}", self.state());
             self.transmit();
             self.events();
-            if mischief && next_mischief <= self.now {
-                self.mischief();
-                next_mischief = self.now + Span::us(200);
+            if with_faults && next_fault <= self.now {
+                self.inject_fault();
+                next_fault = self.now + Span::us(200);
             }
-            let mut next = end.min(if mischief { next_mischief } else { end });
+            let mut next = end.min(if with_faults { next_fault } else { end });
             if let Some((&(at, _), _)) = self.wires.first_key_value() {
                 next = next.min(at);
             }
@@ -401,7 +401,7 @@ impl World {
                     self.hosts[i].node.on_deadline(now);
                 }
             }
-            if !mischief && self.hosts.iter().all(|host| host.sent.is_empty()) {
+            if !with_faults && self.hosts.iter().all(|host| host.sent.is_empty()) {
                 break;
             }
         }
@@ -454,7 +454,7 @@ fn all(faults: impl Fn(u64) -> Faults, check: impl Fn(&World) + RefUnwindSafe) {
 }
 
 /// Faults of a poor network.
-fn poor(seed: u64) -> Faults {
+fn faults(seed: u64) -> Faults {
     let share = |bit: u64, share| if seed >> bit & 1 == 1 { share } else { 0.0 };
     Faults {
         loss: share(0, 0.05),
@@ -469,7 +469,7 @@ fn poor(seed: u64) -> Faults {
 
 #[test]
 fn poor_network() {
-    all(poor, |world| {
+    all(faults, |world| {
         assert_eq!(world.failed.len(), 0, "{:?}", world.failed);
         assert_eq!(world.delivered.len(), world.messages.len());
     });
@@ -477,7 +477,7 @@ fn poor_network() {
 
 #[test]
 fn forged_and_replayed_datagrams() {
-    let faults = |seed| Faults { replays: 0.1, forgeries: 0.5, ..poor(seed) };
+    let faults = |seed| Faults { replays: 0.1, forgeries: 0.5, ..faults(seed) };
     all(faults, |world| assert_eq!(world.failed, BTreeMap::new()));
 }
 
@@ -489,7 +489,7 @@ fn moves_restarts_and_clock_leaps() {
         leaps: seed >> 7 & 1 == 1,
         replays: 0.05,
         forgeries: 0.2,
-        ..poor(seed)
+        ..faults(seed)
     };
     all(faults, |world| {
         let reported = world.delivered.len() + world.failed.len();

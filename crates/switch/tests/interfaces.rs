@@ -17,7 +17,7 @@ use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
 /// Timeout for receiving.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const PORT: u16 = 5_270;
 
 /// A switch between hosts a and b.
@@ -63,7 +63,7 @@ fn transfer(namespaces: &Namespaces, to: IpAddr, bytes: usize) -> f64 {
     let listener = within(namespaces, "b", || TcpListener::bind(at).unwrap());
     let receiver = thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let (mut scratch, mut first, mut all) = (vec![0; 1 << 16], None, 0);
         loop {
             match stream.read(&mut scratch).unwrap() {
@@ -73,9 +73,9 @@ fn transfer(namespaces: &Namespaces, to: IpAddr, bytes: usize) -> f64 {
             first.get_or_insert_with(seconds);
         }
     });
-    let connect = || TcpStream::connect_timeout(&at, PATIENCE).unwrap();
+    let connect = || TcpStream::connect_timeout(&at, TIMEOUT).unwrap();
     let mut stream = within(namespaces, "a", connect);
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(TIMEOUT)).unwrap();
     stream.write_all(&vec![7; bytes]).unwrap();
     drop(stream);
     let (arrived, took) = receiver.join().unwrap();
@@ -203,7 +203,7 @@ fn unfinished_frames_are_counted() {
             a.send_to(b"without a checksum", "10.9.0.2:9000").unwrap();
         }
         let echoed = b.recv(&mut [0; 100]).is_ok();
-        a.set_read_timeout(Some(PATIENCE)).unwrap();
+        a.set_read_timeout(Some(TIMEOUT)).unwrap();
         b.send_to(b"with one", "10.9.0.1:9000").unwrap();
         (echoed, a.recv(&mut [0; 100]).unwrap())
     };
@@ -241,7 +241,7 @@ fn interface_errors() {
     drop(other);
     // The interface is removed while the switch runs.
     let mut switch = open(["to-a", "to-b"]).unwrap();
-    let end = seconds() + PATIENCE.as_secs_f64();
+    let end = seconds() + TIMEOUT.as_secs_f64();
     thread::scope(|scope| {
         scope.spawn(|| namespaces.ip("s", "link del to-b").unwrap());
         let gone = switch.run(|_| seconds() < end).unwrap_err().to_string();

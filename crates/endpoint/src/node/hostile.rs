@@ -17,12 +17,12 @@ use crate::endpoint::Packet;
 use crate::script::Script;
 use crate::session::Key;
 use crate::session::header::Header;
-use crate::torment::{bent, echoed};
+use crate::stress::{echoed, mutated};
 use intruder::Intruder;
 
 /// Last bytes of addresses: of the node, of an honest peer, and of attackers.
 const NODE: u8 = 0;
-const FRIEND: u8 = 1;
+const HONEST: u8 = 1;
 const INTRUDER: u8 = 2;
 const UNKNOWN: u8 = 3;
 
@@ -31,9 +31,9 @@ const SILENCE: Span = Span::ms(400);
 /// Number of datagrams that are remembered for replay.
 const REMEMBERED: usize = 16;
 /// The message of the honest peer.
-const HONEST: &[u8] = &[7; 3_000];
+const MESSAGE: &[u8] = &[7; 3_000];
 /// Maximum number of deadlines at one time; more count as an endless loop.
-const MOST_LOOKS: usize = 64;
+const MOST_DEADLINES: usize = 64;
 /// Maximum number of events until the honest peer is served.
 const MOST_EVENTS: usize = 100_000;
 
@@ -65,7 +65,7 @@ pub(super) fn node(protocol: Protocol, seed: u64) -> Node {
 
 /// Runs a node under a script: forged, replayed and damaged datagrams of unknown sources; and, from
 /// a peer that has the key, invalid handshakes, packets of its transport as in
-/// [`torment`](crate::torment()), and control messages, all encrypted.
+/// [`stress`](crate::stress()), and control messages, all encrypted.
 ///
 /// # Panics If the node panics, does not become idle, answers unknown sources with more bytes than
 /// they sent, keeps state of the silent peer, or does not serve another peer afterwards.
@@ -75,15 +75,15 @@ pub fn hostile(protocol: Protocol, script: &[u8]) {
     let mut scene = Scene::new(protocol);
     let is_honest_early = choice & 1 == 1;
     if is_honest_early {
-        scene.be_honest();
+        scene.send_honest();
     }
     if choice & 6 != 0 {
-        scene.intrude();
+        scene.open_session();
     }
     while !script.is_over() {
-        scene.play(&mut script);
+        scene.step(&mut script);
     }
-    scene.fall_silent();
+    scene.end_silent();
     // This is slow, so only some scripts do it.
     if is_honest_early || choice & 24 == 24 {
         scene.serve(is_honest_early);
@@ -94,7 +94,7 @@ struct Scene {
     protocol: Protocol,
     now: Time,
     node: Node,
-    friend: Node,
+    honest: Node,
     intruder: Intruder,
     /// Datagrams in flight from the node to the honest peer, and back.
     wires: [VecDeque<Vec<u8>>; 2],
@@ -114,7 +114,7 @@ impl Scene {
             protocol,
             now: Time::ms(1),
             node: node(protocol, 1),
-            friend: node(protocol, 2),
+            honest: node(protocol, 2),
             intruder: Intruder::new(protocol),
             wires: [VecDeque::new(), VecDeque::new()],
             others: Vec::new(),
@@ -128,25 +128,25 @@ impl Scene {
         scene
     }
 
-    fn be_honest(&mut self) {
-        let Ok(peer) = self.friend.connect(self.now, address(NODE)) else { return };
-        let body = Bytes::from_static(HONEST);
-        let sent = self.friend.send(self.now, peer, &[], body, Terms::default());
+    fn send_honest(&mut self) {
+        let Ok(peer) = self.honest.connect(self.now, address(NODE)) else { return };
+        let body = Bytes::from_static(MESSAGE);
+        let sent = self.honest.send(self.now, peer, &[], body, Terms::default());
         assert!(sent.is_ok(), "{sent:?}");
         self.deliver_all();
     }
 
     /// Opens a session with a correct handshake.
-    fn intrude(&mut self) {
+    fn open_session(&mut self) {
         for _ in 0..2 {
             let hello = self.intruder.hello;
-            self.hand(INTRUDER, 0, proved(&key(), hello, &[]));
+            self.deliver(INTRUDER, 0, proved(&key(), hello, &[]));
         }
         assert!(self.intruder.session.is_some(), "a peer with the key opens a session");
     }
 
     /// Executes the next step of the script.
-    fn play(&mut self, script: &mut Script<'_>) {
+    fn step(&mut self, script: &mut Script<'_>) {
         let what = script.u8();
         match what % 14 {
             0 => {
@@ -164,13 +164,13 @@ impl Scene {
             }
             3 => {
                 let bytes = self.intruder.handshake(script);
-                self.hand(INTRUDER, 0, bytes);
+                self.deliver(INTRUDER, 0, bytes);
             }
             4..=7 => {
                 let last = self.intruder.last;
                 let mut packet = match what % 14 {
-                    4 => bent(last, script),
-                    5 => bent(Packet::default(), script),
+                    4 => mutated(last, script),
+                    5 => mutated(Packet::default(), script),
                     _ => echoed(last, script),
                 };
                 if what.is_multiple_of(3) {
@@ -178,12 +178,12 @@ impl Scene {
                 }
                 let tos = script.u8();
                 if let Some(bytes) = self.intruder.packet(packet, script) {
-                    self.hand(INTRUDER, tos, bytes);
+                    self.deliver(INTRUDER, tos, bytes);
                 }
             }
             8 => {
                 if let Some(bytes) = self.intruder.scripted(script) {
-                    self.hand(INTRUDER, 0, bytes);
+                    self.deliver(INTRUDER, 0, bytes);
                 }
             }
             9 => self.pass(Span::ps(script.number() % Span::ms(1).as_ps())),
@@ -209,11 +209,11 @@ impl Scene {
     /// Passes a datagram from an unknown source to the node.
     fn send_from_unknown(&mut self, bytes: Vec<u8>) {
         self.from_unknown += bytes.len();
-        self.hand(UNKNOWN, 0, bytes);
+        self.deliver(UNKNOWN, 0, bytes);
     }
 
     /// Passes a datagram to the node.
-    fn hand(&mut self, from: u8, tos: u8, mut bytes: Vec<u8>) {
+    fn deliver(&mut self, from: u8, tos: u8, mut bytes: Vec<u8>) {
         self.intruder.remember(&bytes);
         let bytes = &mut bytes[..];
         let arrival = Arrival { from: address(from), tos, held: Span::ZERO, bytes };
@@ -227,20 +227,20 @@ impl Scene {
         for mut bytes in std::mem::take(&mut self.wires[1]) {
             self.intruder.remember(&bytes);
             let bytes = &mut bytes[..];
-            let arrival = Arrival { from: address(FRIEND), tos: 0, held: Span::ZERO, bytes };
+            let arrival = Arrival { from: address(HONEST), tos: 0, held: Span::ZERO, bytes };
             self.node.receive(self.now, arrival);
         }
         for mut bytes in std::mem::take(&mut self.wires[0]) {
             let bytes = &mut bytes[..];
             let arrival = Arrival { from: address(NODE), tos: 0, held: Span::ZERO, bytes };
-            self.friend.receive(self.now, arrival);
+            self.honest.receive(self.now, arrival);
         }
         self.deliver_all();
     }
 
     /// Handles the deadlines of both.
     fn deliver_all(&mut self) {
-        let rests = (0..MOST_LOOKS).any(|_| {
+        let rests = (0..MOST_DEADLINES).any(|_| {
             if self.node.deadline() <= self.now {
                 self.node.on_deadline(self.now);
             }
@@ -253,13 +253,13 @@ impl Scene {
         });
         assert!(rests, "{}: does not come to rest", self.protocol.info().name);
         assert!(self.to_unknown <= self.from_unknown, "answers exceed the received bytes");
-        if self.friend.deadline() <= self.now {
-            self.friend.on_deadline(self.now);
+        if self.honest.deadline() <= self.now {
+            self.honest.on_deadline(self.now);
         }
-        while let Some(departure) = self.friend.transmit(self.now, &mut self.out) {
+        while let Some(departure) = self.honest.transmit(self.now, &mut self.out) {
             self.wires[1].push_back(self.out[..departure.bytes].to_vec());
         }
-        while let Some(event) = self.friend.event() {
+        while let Some(event) = self.honest.event() {
             match event {
                 Event::Delivered(_) => self.delivered += 1,
                 Event::Opened(_) => {}
@@ -273,7 +273,7 @@ impl Scene {
     /// Handles a datagram of the node.
     fn route(&mut self, to: SocketAddr, bytes: usize) {
         let bytes = &self.out[..bytes];
-        if to == address(FRIEND) {
+        if to == address(HONEST) {
             self.wires[0].push_back(bytes.to_vec());
         } else if to == address(INTRUDER) {
             self.intruder.observe(bytes);
@@ -286,11 +286,11 @@ impl Scene {
     fn handle_events(&mut self) {
         while let Some(event) = self.node.event() {
             match event {
-                Event::Opened(peer) if self.node.address(peer) != Some(address(FRIEND)) => {
+                Event::Opened(peer) if self.node.address(peer) != Some(address(HONEST)) => {
                     self.others.push(peer);
                 }
                 Event::Arrived(peer, bytes) => {
-                    self.arrived += u32::from(bytes == HONEST && !self.others.contains(&peer));
+                    self.arrived += u32::from(bytes == MESSAGE && !self.others.contains(&peer));
                     self.node.consumed(self.now, peer, bytes.len() as u64);
                 }
                 Event::Closed(peer, _) => self.others.retain(|&other| other != peer),
@@ -300,26 +300,26 @@ impl Scene {
     }
 
     /// The malicious peer falls silent.
-    fn fall_silent(&mut self) {
+    fn end_silent(&mut self) {
         for _ in 0..8 {
             self.pass(SILENCE.scale(0.4));
             // Long enough for answers to pings.
             (0..4).for_each(|_| self.pass(RTT.scale(0.5)));
         }
         let left: Vec<_> = self.node.peers.iter().map(|(_, peer)| peer.address).collect();
-        assert!(left.iter().all(|&left| left == address(FRIEND)), "{left:?}");
+        assert!(left.iter().all(|&left| left == address(HONEST)), "{left:?}");
     }
 
     /// Asserts that the honest peer's message arrives once.
     fn serve(&mut self, is_sent: bool) {
         if !is_sent {
-            self.be_honest();
+            self.send_honest();
         }
         for _ in 0..MOST_EVENTS {
             if self.delivered == 1 {
                 break;
             }
-            let next = self.node.deadline().min(self.friend.deadline());
+            let next = self.node.deadline().min(self.honest.deadline());
             let wires_are_empty = self.wires.iter().all(VecDeque::is_empty);
             let rest = if wires_are_empty { next.since(self.now) } else { RTT.scale(0.5) };
             self.pass(rest.max(Span::ns(1)));

@@ -32,7 +32,7 @@ pub fn versions(protocol: Protocol, script: &[u8]) {
         out: vec![0; 2_048],
     };
     while !script.is_over() {
-        scene.play(&mut script);
+        scene.step(&mut script);
     }
     scene.wait(SILENCE);
 }
@@ -47,7 +47,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn play(&mut self, script: &mut Script<'_>) {
+    fn step(&mut self, script: &mut Script<'_>) {
         let what = script.u8();
         let to = usize::from(what & 1);
         match what >> 1 & 7 {

@@ -24,11 +24,11 @@ use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
 /// Timeout for all operations, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Enough time for sent messages to arrive.
-const A_WHILE: Duration = Duration::from_millis(300);
+const DELIVERY_TIME: Duration = Duration::from_millis(300);
 
-fn anywhere() -> SocketAddr {
+fn any_port() -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
 }
 
@@ -37,31 +37,31 @@ fn config() -> Config {
 }
 
 fn host(config: Config) -> Host {
-    Host::bind(anywhere(), config).unwrap()
+    Host::bind(any_port(), config).unwrap()
 }
 
 fn pair(config: Config) -> (Host, Host, Peer) {
     let (server, client) = (host(config.clone()), host(config));
-    let peer = soon(client.connect(server.address())).unwrap();
+    let peer = wait(client.connect(server.address())).unwrap();
     (server, client, peer)
 }
 
 /// Waits for an outcome with a timeout.
-fn soon<T>(mut completion: Completion<T>) -> Result<T, Error> {
-    let outcome = completion.wait_for(PATIENCE);
+fn wait<T>(mut completion: Completion<T>) -> Result<T, Error> {
+    let outcome = completion.wait_for(TIMEOUT);
     assert!(!matches!(outcome, Err(Error::TimedOut)), "nothing came");
     outcome
 }
 
 fn plain(host: &Host) -> (Peer, Bytes) {
-    match soon(host.receive()).unwrap() {
+    match wait(host.receive()).unwrap() {
         (peer, Message::Plain(body)) => (peer, body),
         (peer, Message::Request(request)) => panic!("{request:?} of {peer:?}"),
     }
 }
 
 fn request(host: &Host) -> Request {
-    match soon(host.receive()).unwrap() {
+    match wait(host.receive()).unwrap() {
         (_, Message::Request(request)) => request,
         (peer, Message::Plain(body)) => panic!("{} B of {peer:?}", body.len()),
     }
@@ -97,14 +97,14 @@ fn path_until_session_ends() {
         }
         let config = Config { stack, ..config() };
         let (_server, _client, peer) = pair(config);
-        let path = soon(peer.path()).unwrap();
+        let path = wait(peer.path()).unwrap();
         let rtt = path.base_rtt.expect("the handshake is a round trip");
         assert!(Span::us(1) < rtt && rtt < Span::s(10), "{rtt}");
         let warning = path.domain_warning;
         assert_eq!(warning.is_some(), warns, "{target}: {warning:?}");
         assert!(warning.is_none_or(|warning| warning.contains("base RTT")));
-        assert_eq!(soon(peer.close()), Ok(CloseReason::Closed));
-        assert_eq!(soon(peer.path()), Err(Error::SessionClosed(CloseReason::Closed)));
+        assert_eq!(wait(peer.close()), Ok(CloseReason::Closed));
+        assert_eq!(wait(peer.path()), Err(Error::SessionClosed(CloseReason::Closed)));
     }
 }
 
@@ -116,25 +116,25 @@ fn messages_requests_and_replies() {
     let sent = peer.send(long.clone());
     let (from, body) = plain(&server);
     assert_eq!((from.address(), body), (client.address(), long.clone()));
-    assert_eq!(soon(sent), Ok(()));
+    assert_eq!(wait(sent), Ok(()));
 
     // Both directions of the session use the same peer handle.
     let empty = from.send(Bytes::new());
     assert_eq!(plain(&client), (peer.clone(), Bytes::new()));
-    assert_eq!(soon(empty), Ok(()));
-    assert_eq!(soon(client.connect(server.address())).unwrap(), peer);
+    assert_eq!(wait(empty), Ok(()));
+    assert_eq!(wait(client.connect(server.address())).unwrap(), peer);
 
     let reply = peer.request("how long?");
     let taken = request(&server);
     assert_eq!(taken.body(), "how long?");
     let replied = taken.reply(long.clone());
-    assert_eq!(soon(reply), Ok(long));
-    assert_eq!(soon(replied), Ok(()));
+    assert_eq!(wait(reply), Ok(long));
+    assert_eq!(wait(replied), Ok(()));
 
     // A dropped outcome is not waited for.
     let reply = peer.request("anybody?");
     drop(request(&server));
-    assert_eq!(soon(reply), Err(Error::Unanswered));
+    assert_eq!(wait(reply), Err(Error::Unanswered));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn wait_again_after_timeout() {
     let mut nothing = server.receive();
     assert_eq!(nothing.wait_for(Duration::ZERO).unwrap_err(), Error::TimedOut);
     taken.reply("reply");
-    assert_eq!(reply.wait_for(PATIENCE).unwrap(), "reply");
+    assert_eq!(reply.wait_for(TIMEOUT).unwrap(), "reply");
     assert_eq!(reply.wait(), Err(Error::Given));
     // A wait that timed out takes no message from others.
     peer.send("message");
@@ -190,11 +190,11 @@ fn threads_share_a_host() {
             scope.spawn(|| echo(&server));
         }
         let ask = |i: usize, thread: usize| {
-            let peer = soon(clients[i].connect(server.address())).unwrap();
+            let peer = wait(clients[i].connect(server.address())).unwrap();
             let name = |n: usize| format!("{i} {thread} {n} ").repeat(1 + n * 10);
             let replies: Vec<_> = (0..EACH).map(|n| peer.request(name(n))).collect();
             for (n, reply) in replies.into_iter().enumerate() {
-                assert_eq!(soon(reply).unwrap(), name(n));
+                assert_eq!(wait(reply).unwrap(), name(n));
             }
         };
         let all = (0..HOSTS).flat_map(|i| (0..THREADS).map(move |thread| (i, thread)));
@@ -225,7 +225,7 @@ fn messages_are_received_once() {
     };
     let woken: Vec<_> = (0..8).map(|i| poll(i).1).collect();
     let sent: Vec<_> = (0..7u8).map(|n| peer.send(vec![n; 10])).collect();
-    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
+    sent.into_iter().for_each(|sent| assert_eq!(wait(sent), Ok(())));
     let count = || woken.iter().filter(|woken| woken.0.load(Ordering::SeqCst)).count();
     let patience = (0..600).find(|_| {
         thread::sleep(Duration::from_millis(10));
@@ -252,24 +252,24 @@ fn unread_messages_block_their_sender() {
     let mut sent: Vec<_> = (0..50).map(|_| to_server.send(vec![1; 10_000])).collect();
     // Nine messages with heads fill the room.
     for sent in sent.drain(..9) {
-        assert_eq!(soon(sent), Ok(()));
+        assert_eq!(wait(sent), Ok(()));
     }
-    assert_eq!(sent[0].wait_for(A_WHILE), Err(Error::TimedOut));
+    assert_eq!(sent[0].wait_for(DELIVERY_TIME), Err(Error::TimedOut));
     assert_eq!(to_server.room(1_000).wait_for(Duration::ZERO), Err(Error::TimedOut));
-    assert_eq!(soon(to_server.room(1_000_000)), Ok(()));
+    assert_eq!(wait(to_server.room(1_000_000)), Ok(()));
 
     // Messages of another host, and of the other direction, have their own room.
-    let beside = soon(second.connect(server.address())).unwrap();
-    assert_eq!(soon(beside.send(vec![2; 10_000])), Ok(()));
-    let elsewhere = soon(second.connect(other.address())).unwrap();
-    assert_eq!(soon(elsewhere.send(vec![3; 10_000])), Ok(()));
+    let beside = wait(second.connect(server.address())).unwrap();
+    assert_eq!(wait(beside.send(vec![2; 10_000])), Ok(()));
+    let elsewhere = wait(second.connect(other.address())).unwrap();
+    assert_eq!(wait(elsewhere.send(vec![3; 10_000])), Ok(()));
 
     // Receiving messages frees room.
     for _ in 0..51 {
         plain(&server);
     }
-    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
-    assert_eq!(soon(to_server.room(1)), Ok(()));
+    sent.into_iter().for_each(|sent| assert_eq!(wait(sent), Ok(())));
+    assert_eq!(wait(to_server.room(1)), Ok(()));
 }
 
 /// Replies that exceed the room, none of which is read before the last arrives.
@@ -283,7 +283,7 @@ fn replies_need_no_room() {
         scope.spawn(|| echo(&server));
         let replies: Vec<_> = (0..20).map(|n| peer.request(vec![n; 10_000])).collect();
         for (n, reply) in replies.into_iter().enumerate().rev() {
-            assert_eq!(soon(reply).unwrap(), vec![n as u8; 10_000]);
+            assert_eq!(wait(reply).unwrap(), vec![n as u8; 10_000]);
         }
     });
 }
@@ -299,29 +299,29 @@ fn errors_of_mismatched_peers() {
 
     let mut other = small.clone();
     other.datagram = 1_000;
-    let why = soon(host(other).connect(server.address())).unwrap_err();
+    let why = wait(host(other).connect(server.address())).unwrap_err();
     assert!(matches!(why, Error::SessionClosed(CloseReason::OtherPayload { .. })), "{why}");
     let other_key = Config { key: Key::new(b"another"), ..small };
-    let why = soon(host(other_key).connect(server.address())).unwrap_err();
+    let why = wait(host(other_key).connect(server.address())).unwrap_err();
     assert_eq!(why, Error::SessionClosed(CloseReason::Silent));
     assert_eq!(
         why.to_string(),
         "the peer does not answer: check that it runs and has the same key"
     );
 
-    let peer = soon(client.connect(server.address())).unwrap();
+    let peer = wait(client.connect(server.address())).unwrap();
     let most = 20_000 - 4;
-    assert_eq!(soon(peer.send(vec![0; 19_997])), Err(Error::TooLong { most }));
+    assert_eq!(wait(peer.send(vec![0; 19_997])), Err(Error::TooLong { most }));
     let most = 20_000 - 12;
-    let why = soon(peer.request(vec![0; 19_989])).unwrap_err();
+    let why = wait(peer.request(vec![0; 19_989])).unwrap_err();
     assert_eq!(why, Error::TooLong { most });
     assert_eq!(why.to_string(), "the message is too long: at most 19988 bytes are allowed");
     // A reply that is too long fails, and its requester does not wait for it.
     let reply = peer.request(vec![0; 19_988]);
     let replied = request(&server).reply(vec![0; 19_989]);
-    assert_eq!(soon(replied), Err(Error::TooLong { most }));
-    assert_eq!(soon(reply), Err(Error::Unanswered));
-    assert_eq!(soon(client.connect(anywhere())).unwrap_err(), Error::Full);
+    assert_eq!(wait(replied), Err(Error::TooLong { most }));
+    assert_eq!(wait(reply), Err(Error::Unanswered));
+    assert_eq!(wait(client.connect(any_port())).unwrap_err(), Error::Full);
 }
 
 /// An unreachable address does not affect other sessions.
@@ -331,7 +331,7 @@ fn unreachable_address() {
     config.limits.silence = Span::ms(500);
     let (server, client, peer) = pair(config);
     for nowhere in ["127.0.0.1:0", "255.255.255.255:9", "[::1]:9", "0.0.0.0:0"] {
-        let outcome = soon(client.connect(nowhere.parse().unwrap()));
+        let outcome = wait(client.connect(nowhere.parse().unwrap()));
         assert_eq!(outcome.unwrap_err(), Error::SessionClosed(CloseReason::Silent), "{nowhere}");
     }
     peer.send("still there");
@@ -345,7 +345,7 @@ fn bind_errors() {
         Err(BindError::System(why)) => assert_eq!(why.kind(), std::io::ErrorKind::AddrInUse),
         other => panic!("{other:?}"),
     }
-    match Host::bind(anywhere(), Config { hops: 0, ..config() }) {
+    match Host::bind(any_port(), Config { hops: 0, ..config() }) {
         Err(BindError::Config(ConfigError::Range { what, .. })) => assert_eq!(what, Setting::Hops),
         other => panic!("{other:?}"),
     }
@@ -356,7 +356,7 @@ fn hosts_refuse_declared_packet_sizes() {
     for (name, bytes) in [("header_bytes", 40), ("control_bytes", 60)] {
         let mut declared = config();
         declared.stack.set(name, Value::Integer(bytes)).unwrap();
-        match Host::bind(anywhere(), declared) {
+        match Host::bind(any_port(), declared) {
             Err(BindError::Config(why)) => {
                 let expected = format!("{name} = {bytes}");
                 assert!(why.to_string().contains(&expected), "{why}");
@@ -380,7 +380,7 @@ fn busy_poll_duration() {
     for busy_poll in [Duration::ZERO, Duration::from_millis(20)] {
         let options = SocketOptions { busy_poll, ..SocketOptions::default() };
         let node = Node::new(config(), entropy().unwrap()).unwrap();
-        let mut driver = Driver::new(node, Socket::bind(anywhere(), options).unwrap());
+        let mut driver = Driver::new(node, Socket::bind(any_port(), options).unwrap());
         assert!(driver.work().unwrap(), "there is no work yet");
         let now = driver.now();
         driver.node.connect(now, SocketAddr::from((Ipv4Addr::LOCALHOST, 9))).unwrap();

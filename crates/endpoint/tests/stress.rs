@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
-use tidegate_endpoint::torment;
+use tidegate_endpoint::stress;
 
 proptest! {
     #![proptest_config(ProptestConfig {
@@ -11,11 +11,11 @@ proptest! {
         ..ProptestConfig::default()
     })]
     #[test]
-    fn torment_scripts(
+    fn stress_scripts(
         protocol in 0..Protocol::ALL.len(),
         script in prop::collection::vec(any::<u8>(), 0..600)
     ) {
-        torment(Protocol::ALL[protocol], &script);
+        stress(Protocol::ALL[protocol], &script);
     }
 }
 
@@ -29,5 +29,5 @@ fn scripts_that_failed_pass() {
         144, 0, 0, 0, 200, 0, 56, 1, 68, 2, 0, 0, 0, 47, 0, 151, 4, 2, 50, 26, 168, 77, 135, 91,
         22, 0, 1, 15, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 33, 0, 0, 0, 0, 0, 0, 0,
     ];
-    torment(Protocol::named("dcpim").unwrap(), dcpim);
+    stress(Protocol::named("dcpim").unwrap(), dcpim);
 }

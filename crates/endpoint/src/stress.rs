@@ -36,9 +36,9 @@ impl Application for Reports {
     }
 }
 
-struct Somewhere;
+struct FixedPath;
 
-impl PathOracle for Somewhere {
+impl PathOracle for FixedPath {
     fn path(&self, _src: u32, _dst: u32) -> Path {
         Path {
             base_rtt: Span::us(6),
@@ -60,7 +60,7 @@ impl PathOracle for Somewhere {
 ///
 /// If the transport panics, sends an invalid packet, does not become idle, reports a message as
 /// acknowledged twice or after it was forgotten, or still has work when it has forgotten all peers.
-pub fn torment(protocol: Protocol, script: &[u8]) {
+pub fn stress(protocol: Protocol, script: &[u8]) {
     let host = HostContext {
         host: 0,
         hosts: 4,
@@ -99,7 +99,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                     role: Role::Alone,
                 };
                 reports.to.push(Some(dst));
-                endpoint.submit(now, message, &Somewhere);
+                endpoint.submit(now, message, &FixedPath);
             }
             1 => now = now.after(Span::ps(script.number() % Span::ms(1).as_ps())),
             2 | 3 => {
@@ -113,9 +113,9 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
             }
             4 => endpoint.on_deadline(now, &mut reports),
             5 => endpoint.receive(now, echoed(last, &mut script), &mut reports),
-            6 => endpoint.receive(now, bent(last, &mut script), &mut reports),
+            6 => endpoint.receive(now, mutated(last, &mut script), &mut reports),
             7 => forget(&mut endpoint, now, script.number() as u32, &mut reports),
-            _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut reports),
+            _ => endpoint.receive(now, mutated(Packet::default(), &mut script), &mut reports),
         }
         assert!(
             reports.acked.values().all(|&times| times == 1),
@@ -150,7 +150,7 @@ pub(crate) fn echoed(packet: Packet, script: &mut Script<'_>) -> Packet {
 }
 
 /// The packet with a few fields changed.
-pub(crate) fn bent(mut packet: Packet, script: &mut Script<'_>) -> Packet {
+pub(crate) fn mutated(mut packet: Packet, script: &mut Script<'_>) -> Packet {
     packet.frame.dst = 0;
     for _ in 0..1 + script.u8() % 6 {
         let field = script.u8() % 18;
