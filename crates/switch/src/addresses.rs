@@ -10,7 +10,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, getsockname, sendms
 
 use crate::datagram::{Content, Datagram};
 use crate::received::Received;
-use crate::slots::Way;
+use crate::slots::Route;
 use crate::sockets::{Message, Sockets};
 use crate::{Counts, Path};
 
@@ -84,9 +84,9 @@ impl Addresses {
                 return;
             };
             let path = from * hosts.len() as u32 + to;
-            let way = Way { path, from: place(from), to: place(to), flow: 0 };
+            let route = Route { path, from: place(from), to: place(to), flow: 0 };
             let content = Content::datagram(message.tos, message.bytes);
-            each(Received { ways: &[way], stamp: message.stamp, content });
+            each(Received { routes: &[route], stamp: message.stamp, content });
         })
     }
 

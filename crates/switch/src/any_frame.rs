@@ -4,7 +4,7 @@ use tidegate_core::wire::{forwarding, telemetry};
 use tidegate_core::{Frame, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, Rate, Span, frame_flag};
 
 use crate::datagram::{Datagram, Reader, is_trimmed};
-use crate::ethernet::{self, BESIDE_BYTES, Ip, word};
+use crate::ethernet::{self, FRAME_OVERHEAD_BYTES, Ip, word};
 use crate::tcp::{CHECKSUM, TcpTelemetry};
 
 const READER: Reader =
@@ -27,7 +27,7 @@ pub fn any_frame(script: &[u8]) {
     let (tos, readable) = (content.tos, content.readable);
     let mut datagram = Datagram::default();
     datagram.fill(content);
-    let wire = (before.len() + BESIDE_BYTES).max(MIN_WIRE_BYTES as usize);
+    let wire = (before.len() + FRAME_OVERHEAD_BYTES).max(MIN_WIRE_BYTES as usize);
     let Some(mut packet) = datagram.packet(READER, 0, 0, 0) else {
         return assert!(wire > u16::MAX.into());
     };
@@ -78,7 +78,7 @@ fn trimmed(before: &[u8], after: &[u8]) {
     };
     let ((_, _, whole), (tos, ends, kept)) = (payload(before), payload(after));
     assert!(is_trimmed(tos) && ends && !kept.is_empty() && whole.starts_with(kept));
-    assert!(after.len() + BESIDE_BYTES <= 192 + telemetry::MOST_BYTES, "{}", after.len());
+    assert!(after.len() + FRAME_OVERHEAD_BYTES <= 192 + telemetry::MOST_BYTES, "{}", after.len());
     assert_eq!(right(before), right(after));
 }
 

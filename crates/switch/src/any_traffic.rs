@@ -11,9 +11,9 @@ use tidegate_core::{
     Extent, Frame, Hop, HopTrace, MIN_WIRE_BYTES, Marking, Rate, Span, Time, frame_flag,
 };
 
-use crate::crossing::Crossing;
-use crate::datagram::{AROUND_BYTES, Content, MOST_BYTES, is_trimmed};
-use crate::slots::Way;
+use crate::datagram::{Content, MOST_BYTES, WIRE_OVERHEAD_BYTES, is_trimmed};
+use crate::pipeline::Pipeline;
+use crate::slots::Route;
 use crate::{Config, Places};
 
 const HOSTS: u32 = 4;
@@ -84,9 +84,9 @@ pub(crate) fn config(choice: u8) -> Config {
 }
 
 /// A datagram on arrival.
-struct Came {
+struct ArrivedDatagram {
     at: Time,
-    way: Way,
+    route: Route,
     tos: u8,
     payload: Vec<u8>,
 }
@@ -98,12 +98,12 @@ struct Came {
 /// must not be trimmed, or change anything else but marks and values of telemetry.
 pub fn any_traffic(script: &[u8]) {
     let Some((&choice, script)) = script.split_first() else { return };
-    let mut crossing = match Crossing::new(&config(choice)) {
-        Ok(crossing) => crossing,
+    let mut pipeline = match Pipeline::new(&config(choice)) {
+        Ok(pipeline) => pipeline,
         Err(why) => panic!("{why}"),
     };
     let sized = config(choice).sized;
-    let (mut now, mut came, mut left) = (Time::ZERO, Vec::new(), 0);
+    let (mut now, mut arrivals, mut left) = (Time::ZERO, Vec::new(), 0);
     let (steps, _) = script.as_chunks::<STEP>();
     for step in steps {
         let &[gap, ago, hosts, tos, ..] = step;
@@ -111,28 +111,28 @@ pub fn any_traffic(script: &[u8]) {
         // Its time stamp may be earlier than those of processed datagrams.
         let at = Time::ZERO.max(now.before(Span::us(u64::from(ago) / 4)));
         let (from, to) = (u32::from(hosts) % HOSTS, u32::from(hosts >> 4) % HOSTS);
-        let number = came.len() as u32;
+        let number = arrivals.len() as u32;
         if from != to {
             let payload = payload(number, step, script);
             // The path identifies the datagram on departure.
-            let way = Way { path: number, from, to, flow: 0 };
-            crossing.take(at, way, Content::datagram(tos, &payload));
-            came.push(Came { at, way, tos, payload });
+            let route = Route { path: number, from, to, flow: 0 };
+            pipeline.take(at, route, Content::datagram(tos, &payload));
+            arrivals.push(ArrivedDatagram { at, route, tos, payload });
         }
         if gap % 4 != 0 {
-            crossing.advance(now);
-            left += leave(&mut crossing, sized, now, &came);
+            pipeline.advance(now);
+            left += check_departures(&mut pipeline, sized, now, &arrivals);
         }
     }
     // All queues are empty by then.
     now += Span::s(100);
-    crossing.advance(now);
-    left += leave(&mut crossing, sized, now, &came);
-    assert_eq!(crossing.held(), 0, "a datagram was kept");
-    let (ports, _) = crossing.fabric.records();
+    pipeline.advance(now);
+    left += check_departures(&mut pipeline, sized, now, &arrivals);
+    assert_eq!(pipeline.held(), 0, "a datagram was kept");
+    let (ports, _) = pipeline.fabric.records();
     let dropped: u64 = ports.iter().map(|port| port.drops + port.credit_drops).sum();
-    let refused = crossing.counts.too_long + crossing.counts.too_fast;
-    assert_eq!(left + dropped + refused, came.len() as u64, "{left}, {dropped}, {refused}");
+    let refused = pipeline.counts.too_long + pipeline.counts.too_fast;
+    assert_eq!(left + dropped + refused, arrivals.len() as u64, "{left}, {dropped}, {refused}");
 }
 
 /// The payload of a datagram.
@@ -181,21 +181,27 @@ fn of_session(what: u8, number: u32) -> Vec<u8> {
 }
 
 /// Takes departures until now and compares them with arrivals; returns their number.
-fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 {
+fn check_departures(
+    pipeline: &mut Pipeline,
+    sized: bool,
+    now: Time,
+    arrivals: &[ArrivedDatagram],
+) -> u64 {
     let (mut count, mut last) = (0, Time::ZERO);
-    while let Some((at, number)) = crossing.due(now) {
-        let slot = crossing.slot(number);
-        let Came { at: came_at, way, tos, payload } = &came[slot.way.path as usize];
-        assert_eq!(slot.way, *way);
+    while let Some((at, number)) = pipeline.due(now) {
+        let slot = pipeline.slot(number);
+        let ArrivedDatagram { at: arrived_at, route, tos, payload } =
+            &arrivals[slot.route.path as usize];
+        assert_eq!(slot.route, *route);
         assert!(payload.len() <= MOST_BYTES, "{} bytes exceed a packet", payload.len());
         let carried = match payload.last_chunk() {
             Some(&[a, b, _, _, _, _]) if sized => u64::from(u16::from_be_bytes([a, b])),
-            _ => (payload.len() + AROUND_BYTES) as u64,
+            _ => (payload.len() + WIRE_OVERHEAD_BYTES) as u64,
         };
         let cut = is_trimmed(slot.datagram.tos()) && !is_trimmed(*tos);
         let carried = if cut { carried.min(TRIMMING.trimmed_bytes.into()) } else { carried };
         let takes = Rate::mbps(100).serialise(carried.max(u64::from(MIN_WIRE_BYTES)));
-        assert!(last <= at && *came_at + takes < at, "{came_at}, {at}");
+        assert!(last <= at && *arrived_at + takes < at, "{arrived_at}, {at}");
         let datagram = &slot.datagram;
         let after = datagram.payload().concat();
         if cut {
@@ -204,7 +210,7 @@ fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 
             assert!(datagram.tos() == *tos || (tos & ECN != 0 && datagram.tos() == tos | ECN));
             altered(payload, &after);
         }
-        crossing.free(number);
+        pipeline.free(number);
         (count, last) = (count + 1, at);
     }
     count

@@ -23,9 +23,9 @@ use crate::tcp::TcpTelemetry;
 
 /// Bytes of a datagram on the wire in addition to the UDP payload: 8 UDP, 20 IP, 18 Ethernet, 20
 /// preamble and gap.
-pub const AROUND_BYTES: usize = 8 + 20 + 18 + 20;
+pub const WIRE_OVERHEAD_BYTES: usize = 8 + 20 + 18 + 20;
 /// Maximum UDP payload of a packet.
-pub const MOST_BYTES: usize = u16::MAX as usize - AROUND_BYTES;
+pub const MOST_BYTES: usize = u16::MAX as usize - WIRE_OVERHEAD_BYTES;
 
 const ECN: u8 = 0b11;
 /// The bits below the class selector of a DSCP.
@@ -80,7 +80,7 @@ pub struct Reader {
 impl<'a> Content<'a> {
     /// A UDP payload with its type of service.
     pub fn datagram(tos: u8, payload: &'a [u8]) -> Content<'a> {
-        let (readable, beside) = (payload.len(), AROUND_BYTES);
+        let (readable, beside) = (payload.len(), WIRE_OVERHEAD_BYTES);
         Content { head: &[], tos, payload, readable, is_segment: false, beside }
     }
 }
@@ -220,7 +220,7 @@ impl Datagram {
             false => (self.replaced, &[][..]),
         };
         let now = [&self.telemetry[..], kept];
-        ethernet::mend(&mut self.head, self.tos, &self.bytes[..changed], now);
+        ethernet::rewrite(&mut self.head, self.tos, &self.bytes[..changed], now);
         if is_trimmed_here {
             self.cut(frame.wire_bytes);
         }
@@ -308,7 +308,7 @@ mod tests {
     fn stamp_requested_telemetry() {
         let mut datagram = datagram(0b10, &request());
         let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
-        assert_eq!(packet.frame.wire_bytes as usize, request().len() + AROUND_BYTES);
+        assert_eq!(packet.frame.wire_bytes as usize, request().len() + WIRE_OVERHEAD_BYTES);
         packet.frame.peak_hop_delay = packet.frame.peak_hop_delay.max(Span::us(5));
         let hop = Hop { at: Time::us(9), rate: Rate::mbps(100), port: 3, ..Hop::default() };
         packet.hops.push(hop);
@@ -359,7 +359,7 @@ mod tests {
             datagram(0, payload).packet(reader, 0, 0, 0).unwrap().frame.wire_bytes
         };
         let mut long = vec![7; 300];
-        assert_eq!(wire_bytes(READER, &long), 300 + AROUND_BYTES as u16);
+        assert_eq!(wire_bytes(READER, &long), 300 + WIRE_OVERHEAD_BYTES as u16);
         long[294..296].copy_from_slice(&1_080_u16.to_be_bytes());
         assert_eq!(wire_bytes(sized, &long), 1_080);
         // The trailer cannot make a packet shorter than the minimum.
@@ -411,7 +411,7 @@ mod tests {
         let reader = Reader { trimmed_bytes: Some(192), ..READER };
         let whole = of_session(forwarding::TRIMMABLE, 0, 9);
         let (tos, left) = trimmed(reader, 0b10, &whole).unwrap();
-        assert_eq!(left, whole[..192 - AROUND_BYTES]);
+        assert_eq!(left, whole[..192 - WIRE_OVERHEAD_BYTES]);
         assert_eq!((tos >> 5, tos & ECN, is_trimmed(tos)), (6, 0, true));
         // It is not trimmed again, and keeps its priority.
         assert_eq!(trimmed(reader, tos, &left), None);
@@ -423,7 +423,10 @@ mod tests {
         let (_, left) = trimmed(reader, 0, &whole).unwrap();
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let rest = telemetry::parse(&left, &mut frame, &mut hops).unwrap();
-        assert_eq!((rest, frame.peak_hop_delay), (&whole[12..192 - AROUND_BYTES], Span::us(5)));
+        assert_eq!(
+            (rest, frame.peak_hop_delay),
+            (&whole[12..192 - WIRE_OVERHEAD_BYTES], Span::us(5))
+        );
     }
 
     #[test]
@@ -441,7 +444,7 @@ mod tests {
         let reader = Reader { trimmed_bytes: Some(192), ..READER };
         let whole = of_session(forwarding::TRIMMABLE, 0, 9);
         let hops = of_session(forwarding::TRIMMABLE, frame_flag::STAMP_HOPS, 9);
-        let headers = AROUND_BYTES + 4 + 40 + forwarding::TRIMMABLE_BYTES;
+        let headers = WIRE_OVERHEAD_BYTES + 4 + 40 + forwarding::TRIMMABLE_BYTES;
         let short = Reader { trimmed_bytes: Some(headers as u16 - 1), ..READER };
         assert!(
             trimmed(Reader { trimmed_bytes: Some(headers as u16), ..READER }, 0, &hops).is_some()

@@ -21,7 +21,7 @@ use crate::content::Content;
 pub(crate) type Address = [u8; 6];
 
 /// Further bytes of a frame on the wire: 4 checksum, 20 preamble and gap.
-pub(crate) const BESIDE_BYTES: usize = 4 + 20;
+pub(crate) const FRAME_OVERHEAD_BYTES: usize = 4 + 20;
 /// Length of the header of an untagged frame.
 pub(crate) const HEADER_BYTES: usize = 14;
 /// Length of a VLAN tag.
@@ -55,7 +55,7 @@ pub(crate) fn tagged(frame: &[u8], [kind, content]: [u16; 2], out: &mut Vec<u8>)
 
 /// Reads a frame: its content, and a hash of its connection, which is equal in both directions.
 pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
-    let beside = BESIDE_BYTES;
+    let beside = FRAME_OVERHEAD_BYTES;
     let Some(ip) = Ip::of(frame) else {
         let payload = frame;
         let (head, tos, readable, is_segment) = (&[][..], 0, 0, false);
@@ -72,11 +72,11 @@ pub(crate) fn content(frame: &[u8]) -> (Content<'_>, u64) {
 /// Updates the headers for a new type of service, and for `new`, in two pieces, in place of `old`
 /// at the beginning of the UDP payload. All have an even length, so that 16-bit words stay aligned,
 /// unless they are the end of the payload.
-pub(crate) fn mend(head: &mut [u8], tos: u8, old: &[u8], new: [&[u8]; 2]) {
+pub(crate) fn rewrite(head: &mut [u8], tos: u8, old: &[u8], new: [&[u8]; 2]) {
     let Some(ip) = Ip::of(head) else { return };
     let [first, second] = new;
     let longer = ((first.len() + second.len()) as u16).wrapping_sub(old.len() as u16);
-    ip.mend(head, tos, longer);
+    ip.rewrite(head, tos, longer);
     if second.is_empty() && old == first {
         return;
     }
@@ -172,7 +172,7 @@ impl Ip {
         side(0).wrapping_add(side(1))
     }
 
-    fn mend(self, head: &mut [u8], tos: u8, longer: u16) {
+    fn rewrite(self, head: &mut [u8], tos: u8, longer: u16) {
         let Ip { at, is_six, .. } = self;
         let length = if is_six { at + 4 } else { at + 2 };
         let before = sum(&head[at..at + 4]);
@@ -263,37 +263,37 @@ mod tests {
     }
 
     #[test]
-    fn mend_tos_and_checksum() {
+    fn rewrite_tos_and_checksum() {
         let mut head = FRAME[..42].to_vec();
-        mend(&mut head, 0b11, b"", [b"", b""]);
+        rewrite(&mut head, 0b11, b"", [b"", b""]);
         // The first word grows by one, the checksum shrinks by one.
         assert_eq!((head[15], &head[24..26]), (0b11, &[0x12, 0x92][..]));
         assert_eq!(head[26..], FRAME[26..42]);
         let mut head = six((1, 9), (2, 9));
         head[15] = 0x2f;
-        mend(&mut head, 0b11, b"", [b"", b""]);
+        rewrite(&mut head, 0b11, b"", [b"", b""]);
         assert_eq!(head[14..16], [0x60, 0x3f], "the flow label is unchanged");
     }
 
     #[test]
-    fn mend_telemetry_lengths_and_checksums() {
+    fn rewrite_telemetry_lengths_and_checksums() {
         let mut head = FRAME[..42].to_vec();
-        mend(&mut head, 0b10, b"ti", [b"tidetide", b""]);
+        rewrite(&mut head, 0b10, b"ti", [b"tidetide", b""]);
         assert_eq!((word(&head, 16), word(&head, 38)), (0x26, 0x12));
         assert_eq!(word(&head, 24), 0x1293 - 6);
         let all = [&FRAME[26..34], &[0, 17, 0, 0x12], &head[34..], b"tidetidede"].concat();
         assert_eq!(fold(sum(&all)), u16::MAX);
         let mut silent = FRAME[..42].to_vec();
         put(&mut silent, 40, 0);
-        mend(&mut silent, 0b10, b"ti", [b"tidetide", b""]);
+        rewrite(&mut silent, 0b10, b"ti", [b"tidetide", b""]);
         assert_eq!(word(&silent, 40), 0, "no checksum before");
     }
 
     /// All four bytes are replaced by two and one.
     #[test]
-    fn mend_a_shorter_payload() {
+    fn rewrite_a_shorter_payload() {
         let mut head = FRAME[..42].to_vec();
-        mend(&mut head, 0b10, b"tide", [b"ti", b"d"]);
+        rewrite(&mut head, 0b10, b"tide", [b"ti", b"d"]);
         assert_eq!((word(&head, 16), word(&head, 38)), (0x1f, 0xb));
         assert_eq!(word(&head, 24), 0x1293 + 1);
         let all = [&FRAME[26..34], &[0, 17, 0, 0xb], &head[34..], b"tid"].concat();

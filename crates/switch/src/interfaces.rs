@@ -17,7 +17,7 @@ use crate::Counts;
 use crate::datagram::Datagram;
 use crate::ethernet::{self, HEADER_BYTES, TAG_BYTES};
 use crate::received::Received;
-use crate::slots::Way;
+use crate::slots::Route;
 use crate::sockets::{Message, Sockets};
 use crate::stations::Stations;
 
@@ -54,7 +54,7 @@ pub(crate) struct Interfaces {
     all: Vec<Interface>,
     pub(crate) sockets: Sockets,
     stations: Stations,
-    ways: Vec<Way>,
+    routes: Vec<Route>,
     scratch: Vec<u8>,
     pub(crate) counts: Counts,
 }
@@ -76,7 +76,7 @@ impl Interfaces {
             stations: Stations::new(all.len() as u32),
             all,
             sockets,
-            ways: Vec::new(),
+            routes: Vec::new(),
             scratch: Vec::new(),
             counts: Counts::default(),
         })
@@ -84,9 +84,9 @@ impl Interfaces {
 
     /// Receives frames; returns whether more may be pending.
     pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
-        let Interfaces { all, sockets, stations, ways, scratch, counts } = self;
+        let Interfaces { all, sockets, stations, routes, scratch, counts } = self;
         sockets.receive(|message: Message<'_, LinkAddr>| {
-            let Message { socket: place, from, stamp, aside, bytes, .. } = message;
+            let Message { socket: place, from, stamp, metadata, bytes, .. } = message;
             let interface = &mut all[place as usize];
             // A packet socket also receives frames that the kernel sends on its interface and,
             // until it is bound, frames of all other interfaces.
@@ -97,12 +97,12 @@ impl Interfaces {
                 return;
             }
             counts.received += 1;
-            if aside.unfinished || bytes.len() > interface.most_bytes {
+            if metadata.unfinished || bytes.len() > interface.most_bytes {
                 counts.unfinished += 1;
                 interface.unfinished = true;
                 return;
             }
-            let frame = match aside.tag {
+            let frame = match metadata.tag {
                 None => bytes,
                 Some(tag) => {
                     ethernet::tagged(bytes, tag, scratch);
@@ -110,16 +110,16 @@ impl Interfaces {
                 }
             };
             let (content, flow) = ethernet::content(frame);
-            ways.clear();
+            routes.clear();
             if let Some(addresses) = ethernet::addresses(frame) {
-                let way = |to| Way { path: to, from: place, to, flow };
-                ways.extend(stations.ways(place, addresses).map(way));
+                let route = |to| Route { path: to, from: place, to, flow };
+                routes.extend(stations.destinations(place, addresses).map(route));
             }
-            if ways.is_empty() {
+            if routes.is_empty() {
                 counts.filtered += 1;
                 return;
             }
-            each(Received { ways, stamp, content });
+            each(Received { routes, stamp, content });
         })
     }
 

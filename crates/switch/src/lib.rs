@@ -9,7 +9,7 @@
 //!
 //! * [`datagram`](mod@datagram): the fields of a datagram that a switch reads and writes.
 //! * `ethernet`: the same for frames; `stations` learns addresses.
-//! * `crossing`: datagrams and frames on their way through the switches.
+//! * `pipeline`: datagrams and frames on their way through the switches.
 //! * `backend`: receives with the kernel's time of arrival, and sends: `addresses` or `interfaces`,
 //!   over `sockets`.
 //! * [`SoftwareSwitch`]: combines these with the switches and a clock.
@@ -29,10 +29,10 @@ mod any_traffic;
 mod backend;
 mod clock;
 mod content;
-mod crossing;
 pub mod datagram;
 mod ethernet;
 mod interfaces;
+mod pipeline;
 mod received;
 mod slots;
 mod sockets;

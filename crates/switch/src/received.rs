@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::content::Content;
-use crate::slots::Way;
+use crate::slots::Route;
 
 /// A received datagram or frame.
 pub(crate) struct Received<'a> {
-    /// Its ways; each gets a copy.
-    pub(crate) ways: &'a [Way],
+    /// Its routes; each gets a copy.
+    pub(crate) routes: &'a [Route],
     /// Time of reception by the kernel, by the real-time clock.
     pub(crate) stamp: Duration,
     pub(crate) content: Content<'a>,

@@ -10,9 +10,9 @@ pub(crate) struct Slots {
     free: Vec<u32>,
 }
 
-/// The way of a datagram.
+/// The route of a datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Way {
+pub(crate) struct Route {
     /// Number of the path in the backend: source and destination among real hosts.
     pub(crate) path: u32,
     /// Source and destination among hosts of the fabric.
@@ -22,10 +22,10 @@ pub(crate) struct Way {
     pub(crate) flow: u64,
 }
 
-/// A datagram with its way.
+/// A datagram with its route.
 #[derive(Default)]
 pub(crate) struct Slot {
-    pub(crate) way: Way,
+    pub(crate) route: Route,
     pub(crate) datagram: Datagram,
     /// Its packet in the switches.
     pub(crate) packet: Packet,

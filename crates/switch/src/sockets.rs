@@ -42,23 +42,25 @@ pub(crate) struct Message<'a, A> {
     /// IP type of service, if the kernel has parsed the header.
     pub(crate) tos: u8,
     /// Ethernet data that the kernel has removed from the frame.
-    pub(crate) aside: Aside,
+    pub(crate) metadata: FrameMetadata,
     pub(crate) bytes: &'a [u8],
 }
 
 /// Auxiliary data of a frame.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Aside {
+pub(crate) struct FrameMetadata {
     /// Whether its checksum was left to hardware and is missing.
     pub(crate) unfinished: bool,
     /// The tag that the kernel has removed: EtherType and content.
     pub(crate) tag: Option<[u16; 2]>,
 }
 
-impl Aside {
+impl FrameMetadata {
     /// Reads a `tpacket_auxdata`.
-    fn read(bytes: &[u8]) -> Aside {
-        let Some((&status, rest)) = bytes.split_first_chunk() else { return Aside::default() };
+    fn read(bytes: &[u8]) -> FrameMetadata {
+        let Some((&status, rest)) = bytes.split_first_chunk() else {
+            return FrameMetadata::default();
+        };
         let status = u32::from_ne_bytes(status);
         let is = |bit: u32| status & bit != 0;
         let tag = match rest.last_chunk() {
@@ -69,7 +71,7 @@ impl Aside {
             }
             _ => None,
         };
-        Aside { unfinished: is(libc::TP_STATUS_CSUMNOTREADY), tag }
+        FrameMetadata { unfinished: is(libc::TP_STATUS_CSUMNOTREADY), tag }
     }
 }
 
@@ -159,7 +161,7 @@ impl Sockets {
                     return Err(io::Error::new(why.kind(), format!("{name}: {why}")));
                 }
             };
-            let (mut tos, mut stamp, mut aside) = (0, Duration::MAX, Aside::default());
+            let (mut tos, mut stamp, mut metadata) = (0, Duration::MAX, FrameMetadata::default());
             for control in message.cmsgs()? {
                 match control {
                     ControlMessageOwned::Ipv4Tos(of) => tos = of,
@@ -168,13 +170,13 @@ impl Sockets {
                     ControlMessageOwned::Unknown(other)
                         if other.cmsg_header.cmsg_level == libc::SOL_PACKET =>
                     {
-                        aside = Aside::read(&other.data_bytes);
+                        metadata = FrameMetadata::read(&other.data_bytes);
                     }
                     _ => {}
                 }
             }
             let (from, bytes) = (message.address, message.bytes);
-            each(Message { socket: number, from, stamp, tos, aside, bytes: &scratch[..bytes] });
+            each(Message { socket: number, from, stamp, tos, metadata, bytes: &scratch[..bytes] });
         }
         Ok(true)
     }
@@ -191,13 +193,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn aside_read() {
+    fn metadata_read() {
         let read = |status: u32, kind: u16| {
             let mut bytes = status.to_ne_bytes().to_vec();
             bytes.extend([0; 12]);
             bytes.extend([7_u16, kind].map(u16::to_ne_bytes).concat());
             assert_eq!(bytes.len(), AUXILIARY_BYTES);
-            let Aside { unfinished, tag } = Aside::read(&bytes);
+            let FrameMetadata { unfinished, tag } = FrameMetadata::read(&bytes);
             (unfinished, tag)
         };
         let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
@@ -205,6 +207,6 @@ mod tests {
         assert_eq!(read(libc::TP_STATUS_CSUMNOTREADY, 0), (true, None));
         assert_eq!(read(valid | kind, 0x88a8), (false, Some([0x88a8, 7])));
         assert_eq!(read(valid, 0), (false, Some([0x8100, 7])));
-        assert!(Aside::read(&[]).tag.is_none());
+        assert!(FrameMetadata::read(&[]).tag.is_none());
     }
 }

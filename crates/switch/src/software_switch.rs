@@ -10,14 +10,14 @@ use tidegate_sim::Spread;
 
 use crate::backend::Backend;
 use crate::clock::Clock;
-use crate::crossing::Crossing;
+use crate::pipeline::Pipeline;
 use crate::received::Received;
 use crate::{Config, Counts, Path, Report};
 
 /// Maximum number of datagrams that are received before due ones are sent.
 const MOST_AT_ONCE: usize = 1 << 10;
 /// Maximum sleep.
-const DOZE: Duration = Duration::from_millis(50);
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Maximum recorded lateness.
 const MOST_LATE: Span = Span::s(100);
 /// The kernel wakes a thread up to this late, so it polls for this time before a deadline instead.
@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// One or more running switches.
 pub struct SoftwareSwitch {
-    crossing: Crossing,
+    pipeline: Pipeline,
     backend: Backend,
     clock: Clock,
     /// Start of the measurement.
@@ -42,7 +42,7 @@ impl SoftwareSwitch {
         let late_ns = Histogram::new_with_max(MOST_LATE.as_ps() / 1_000, 2);
         let late_ns = late_ns.map_err(io::Error::other)?;
         Ok(SoftwareSwitch {
-            crossing: Crossing::new(config)?,
+            pipeline: Pipeline::new(config)?,
             backend: Backend::open(&config.places)?,
             clock: Clock::new(config.clock),
             measured: Time::ZERO,
@@ -63,7 +63,7 @@ impl SoftwareSwitch {
         set_timerslack(1)?;
         while goes_on(self) {
             self.wait()?;
-            self.take_in()?;
+            self.receive()?;
             self.send();
         }
         Ok(())
@@ -76,7 +76,7 @@ impl SoftwareSwitch {
 
     /// Returns the measurements.
     pub fn report(&mut self) -> Report {
-        let Crossing { fabric, uplinks, counts, .. } = &mut self.crossing;
+        let Pipeline { fabric, uplinks, counts, .. } = &mut self.pipeline;
         let (ports, switches) = fabric.records();
         let Counts { too_long, too_fast, sent, unsent, .. } = *counts;
         let counts = Counts { too_long, too_fast, sent, unsent, ..self.backend.counts() };
@@ -100,20 +100,20 @@ impl SoftwareSwitch {
     /// The current queues in bytes at the ports of switches, identified as by
     /// [`OpenFabric::queues`](tidegate_sim::OpenFabric::queues).
     pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
-        self.crossing.fabric.queues()
+        self.pipeline.fabric.queues()
     }
 
     /// Resets the measurements, except the counters of datagrams.
     pub fn measure_anew(&mut self) {
-        self.measured = self.crossing.fabric.measure_anew();
-        self.crossing.uplinks.measure_from(self.measured);
+        self.measured = self.pipeline.fabric.measure_anew();
+        self.pipeline.uplinks.measure_from(self.measured);
         self.late_ns.reset();
     }
 
     /// Waits until input arrives or an event is due. Shortly before the event it polls the sockets
     /// and does not sleep.
     fn wait(&self) -> io::Result<()> {
-        let until = self.crossing.next().min(self.clock.now() + self.clock.span(DOZE));
+        let until = self.pipeline.next().min(self.clock.now() + self.clock.span(MAX_WAIT));
         loop {
             let left = self.clock.real(until.since(self.clock.now()));
             if left == Duration::ZERO || self.backend.wait(left.saturating_sub(SPIN))? {
@@ -123,34 +123,34 @@ impl SoftwareSwitch {
     }
 
     /// Receives input with the kernel's time stamps, and runs the switches until now.
-    fn take_in(&mut self) -> io::Result<()> {
-        let SoftwareSwitch { backend, crossing, clock, .. } = self;
+    fn receive(&mut self) -> io::Result<()> {
+        let SoftwareSwitch { backend, pipeline, clock, .. } = self;
         let (now, start) = (clock.now(), clock.start());
         let mut more = true;
-        while more && crossing.waiting() < MOST_AT_ONCE {
+        while more && pipeline.waiting() < MOST_AT_ONCE {
             more = backend.receive(|of: Received<'_>| {
                 // Limit time stamps to now, in case the system clock was set.
                 let at = start.time(of.stamp).min(clock.now());
-                of.ways.iter().for_each(|&way| crossing.take(at, way, of.content));
+                of.routes.iter().for_each(|&route| pipeline.take(at, route, of.content));
             })?;
         }
-        crossing.advance(now);
+        pipeline.advance(now);
         Ok(())
     }
 
     /// Sends the datagrams that are due.
     fn send(&mut self) {
-        let SoftwareSwitch { backend, crossing, clock, late_ns, .. } = self;
+        let SoftwareSwitch { backend, pipeline, clock, late_ns, .. } = self;
         loop {
             let now = clock.now();
-            let Some((at, number)) = crossing.due(now) else { return };
+            let Some((at, number)) = pipeline.due(now) else { return };
             late_ns.saturating_record((now - at).as_ps() / 1_000);
-            let slot = crossing.slot(number);
-            match backend.send(slot.way.path, &slot.datagram) {
-                Ok(()) => crossing.counts.sent += 1,
-                Err(_) => crossing.counts.unsent += 1,
+            let slot = pipeline.slot(number);
+            match backend.send(slot.route.path, &slot.datagram) {
+                Ok(()) => pipeline.counts.sent += 1,
+                Err(_) => pipeline.counts.unsent += 1,
             }
-            crossing.free(number);
+            pipeline.free(number);
         }
     }
 }

@@ -24,7 +24,7 @@ impl Stations {
 
     /// Learns the source of a frame, and returns the places to forward it to: one, all others, or
     /// none.
-    pub(crate) fn ways(
+    pub(crate) fn destinations(
         &mut self,
         place: u32,
         [to, from]: [Address; 2],
@@ -52,41 +52,41 @@ mod tests {
     const B: Address = [2, 0, 0, 0, 0, 0xb];
     const ALL: Address = [0xff; 6];
 
-    fn ways(stations: &mut Stations, place: u32, to: Address, from: Address) -> Vec<u32> {
-        stations.ways(place, [to, from]).collect()
+    fn destinations(stations: &mut Stations, place: u32, to: Address, from: Address) -> Vec<u32> {
+        stations.destinations(place, [to, from]).collect()
     }
 
     #[test]
-    fn ways_after_learning() {
+    fn destinations_after_learning() {
         let mut stations = Stations::new(3);
-        assert_eq!(ways(&mut stations, 0, B, A), [1, 2], "B is unknown: flood");
-        assert_eq!(ways(&mut stations, 1, A, B), [0]);
-        assert_eq!(ways(&mut stations, 0, B, A), [1]);
-        assert_eq!(ways(&mut stations, 1, ALL, B), [0, 2]);
+        assert_eq!(destinations(&mut stations, 0, B, A), [1, 2], "B is unknown: flood");
+        assert_eq!(destinations(&mut stations, 1, A, B), [0]);
+        assert_eq!(destinations(&mut stations, 0, B, A), [1]);
+        assert_eq!(destinations(&mut stations, 1, ALL, B), [0, 2]);
         // B has moved.
-        assert_eq!(ways(&mut stations, 2, A, B), [0]);
-        assert_eq!(ways(&mut stations, 0, B, A), [2]);
-        assert!(ways(&mut stations, 2, B, A).is_empty(), "both are at the same place");
+        assert_eq!(destinations(&mut stations, 2, A, B), [0]);
+        assert_eq!(destinations(&mut stations, 0, B, A), [2]);
+        assert!(destinations(&mut stations, 2, B, A).is_empty(), "both are at the same place");
     }
 
     #[test]
-    fn ways_of_groups_and_link_local_frames() {
+    fn destinations_of_groups_and_link_local_frames() {
         let mut stations = Stations::new(3);
-        ways(&mut stations, 2, B, ALL);
-        assert_eq!(ways(&mut stations, 0, ALL, A), [1, 2]);
-        assert!(ways(&mut stations, 0, [0x01, 0x80, 0xc2, 0, 0, 0x0e], A).is_empty());
-        assert_eq!(ways(&mut stations, 0, [0x01, 0x80, 0xc2, 0, 0, 0x10], A), [1, 2]);
+        destinations(&mut stations, 2, B, ALL);
+        assert_eq!(destinations(&mut stations, 0, ALL, A), [1, 2]);
+        assert!(destinations(&mut stations, 0, [0x01, 0x80, 0xc2, 0, 0, 0x0e], A).is_empty());
+        assert_eq!(destinations(&mut stations, 0, [0x01, 0x80, 0xc2, 0, 0, 0x10], A), [1, 2]);
     }
 
     #[test]
     fn learnt_addresses_are_bounded() {
         let mut stations = Stations::new(2);
-        ways(&mut stations, 0, B, A);
+        destinations(&mut stations, 0, B, A);
         for number in 0..2 * MOST as u32 {
             let [a, b, c, d] = number.to_be_bytes();
-            ways(&mut stations, 1, A, [4, 0, a, b, c, d]);
+            destinations(&mut stations, 1, A, [4, 0, a, b, c, d]);
         }
         assert_eq!(stations.known.len(), MOST);
-        assert_eq!(ways(&mut stations, 1, A, B), [0], "a known address stays");
+        assert_eq!(destinations(&mut stations, 1, A, B), [0], "a known address stays");
     }
 }

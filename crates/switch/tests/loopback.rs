@@ -107,7 +107,7 @@ fn telemetry_of_queues() {
         let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
         assert_eq!(rest, payload(number as u32));
         let [hop] = hops.as_slice() else { panic!("{hops:?}") };
-        let wire = request(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let wire = request(0).len() as u64 + tidegate_switch::datagram::WIRE_OVERHEAD_BYTES as u64;
         assert_eq!((hop.rate, hop.tx_bytes), (RATE, wire * number as u64));
         // Back to back: each starts when the previous one has left.
         if let Some(before) = before.replace(hop.at)
@@ -234,7 +234,7 @@ fn two_hops() {
         telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
         let [first, last] = hops.as_slice() else { panic!("{hops:?}") };
         assert_eq!([first.rate, last.rate], [Rate::mbps(2), RATE]);
-        let wire = request(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let wire = request(0).len() as u64 + tidegate_switch::datagram::WIRE_OVERHEAD_BYTES as u64;
         let landed = first.at + first.rate.serialise(wire);
         assert!(landed <= last.at, "it arrives over the first link before it leaves on the second");
         // From the third packet on, the second queue is longer.

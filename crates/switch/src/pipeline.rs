@@ -9,11 +9,11 @@ use tidegate_core::{Time, mix64};
 use tidegate_sim::{Leaving, OpenFabric};
 
 use crate::datagram::{Content, Reader};
-use crate::slots::{Slot, Slots, Way};
+use crate::slots::{Route, Slot, Slots};
 use crate::uplinks::Uplinks;
 use crate::{Config, Counts};
 
-pub(crate) struct Crossing {
+pub(crate) struct Pipeline {
     pub(crate) fabric: OpenFabric,
     reader: Reader,
     /// Whether each datagram takes its own path.
@@ -32,9 +32,9 @@ pub(crate) struct Crossing {
     pub(crate) counts: Counts,
 }
 
-impl Crossing {
+impl Pipeline {
     /// # Errors If the configuration is not supported.
-    pub(crate) fn new(config: &Config) -> io::Result<Crossing> {
+    pub(crate) fn new(config: &Config) -> io::Result<Pipeline> {
         let Config { fabric, routing, seed, .. } = config;
         let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
         let stamps = fabric.switches.iter().any(|switch| switch.telemetry != Stamping::Off);
@@ -43,7 +43,7 @@ impl Crossing {
         let uplinks = Uplinks::new(fabric, config.uplinks);
         let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        Ok(Crossing {
+        Ok(Pipeline {
             fabric,
             reader: Reader {
                 priorities: priorities.unwrap_or(1),
@@ -66,10 +66,10 @@ impl Crossing {
     }
 
     /// Adds a datagram that arrived at `at`; it waits for the next step.
-    pub(crate) fn take(&mut self, at: Time, way: Way, content: Content<'_>) {
+    pub(crate) fn take(&mut self, at: Time, route: Route, content: Content<'_>) {
         let number = self.slots.take();
         let slot = self.slots.get(number);
-        slot.way = way;
+        slot.route = route;
         slot.datagram.fill(content);
         self.inbox.push((at, number));
     }
@@ -89,7 +89,7 @@ impl Crossing {
         self.inbox = inbox;
         while let Some((at, number)) = self.uplinks.arrived(now) {
             let slot = self.slots.get(number);
-            if !self.fabric.arrive(at, slot.way.from, &slot.packet) {
+            if !self.fabric.arrive(at, slot.route.from, &slot.packet) {
                 self.slots.free(number);
             }
         }
@@ -106,7 +106,7 @@ impl Crossing {
     /// Turns an arrived datagram into a packet on the link of its host.
     fn enter(&mut self, at: Time, number: u32) {
         let slot = self.slots.get(number);
-        let Way { from, to, flow, .. } = slot.way;
+        let Route { from, to, flow, .. } = slot.route;
         self.taken += 1;
         // Equal in both directions of a connection; with spraying, different for each datagram.
         let connection = flow ^ (u64::from(from.min(to)) << 32 | u64::from(from.max(to)));
@@ -158,36 +158,36 @@ mod tests {
     use tidegate_core::fabric::Node;
 
     /// Numbers of the paths, in the order in which their datagrams leave until `now`.
-    fn leaving(crossing: &mut Crossing, now: Time) -> Vec<u32> {
-        crossing.advance(now);
+    fn leaving(pipeline: &mut Pipeline, now: Time) -> Vec<u32> {
+        pipeline.advance(now);
         let mut paths = Vec::new();
-        while let Some((_, number)) = crossing.due(now) {
-            paths.push(crossing.slot(number).way.path);
-            crossing.free(number);
+        while let Some((_, number)) = pipeline.due(now) {
+            paths.push(pipeline.slot(number).route.path);
+            pipeline.free(number);
         }
         paths
     }
 
     #[test]
     fn arrival_time_decides_the_order() {
-        let mut crossing = Crossing::new(&Config { uplinks: true, ..config(0) }).unwrap();
+        let mut pipeline = Pipeline::new(&Config { uplinks: true, ..config(0) }).unwrap();
         // The datagrams share the link of their host.
         for (path, to, at) in [(7, 2, 30), (8, 3, 10), (9, 2, 20)] {
-            let way = Way { path, from: 0, to, flow: 0 };
-            crossing.take(Time::us(at), way, Content::datagram(0, &[0; 900]));
+            let route = Route { path, from: 0, to, flow: 0 };
+            pipeline.take(Time::us(at), route, Content::datagram(0, &[0; 900]));
         }
-        assert_eq!(leaving(&mut crossing, Time::ms(10)), [8, 9, 7]);
+        assert_eq!(leaving(&mut pipeline, Time::ms(10)), [8, 9, 7]);
     }
 
     #[test]
     fn symmetric_ecmp_same_spine_both_ways() {
         let spine = |from, to, flow| {
             let config = Config { routing: Routing::SymmetricEcmp, ..config(0) };
-            let mut crossing = Crossing::new(&config).unwrap();
-            let way = Way { path: 0, from, to, flow };
-            crossing.take(Time::us(1), way, Content::datagram(0, &[0; 900]));
-            assert_eq!(leaving(&mut crossing, Time::ms(10)), [0]);
-            let (ports, _) = crossing.fabric.records();
+            let mut pipeline = Pipeline::new(&config).unwrap();
+            let route = Route { path: 0, from, to, flow };
+            pipeline.take(Time::us(1), route, Content::datagram(0, &[0; 900]));
+            assert_eq!(leaving(&mut pipeline, Time::ms(10)), [0]);
+            let (ports, _) = pipeline.fabric.records();
             let up = |node: Node| matches!(node, Node::Switch(2..));
             let used = ports.iter().filter(|port| port.packets > 0 && up(port.to));
             used.map(|port| port.to).collect::<Vec<_>>()
