@@ -98,11 +98,11 @@ pub fn run_switch(
     plan: &SoftwareSwitch,
     options: SwitchOptions<'_>,
 ) -> Result<SwitchReport, Error> {
-    tidegate_runs::guarded::guarded(|| at_work::run(plan, options))
+    tidegate_runs::guarded::guarded(|| platform::run(plan, options))
 }
 
 #[cfg(not(target_os = "linux"))]
-mod at_work {
+mod platform {
     use super::*;
 
     pub(super) fn run(_: &SoftwareSwitch, _: SwitchOptions<'_>) -> Result<SwitchReport, Error> {
@@ -112,7 +112,7 @@ mod at_work {
 }
 
 #[cfg(target_os = "linux")]
-mod at_work {
+mod platform {
     use std::sync::atomic::Ordering;
 
     use tidegate_core::{Span, Time};

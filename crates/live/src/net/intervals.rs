@@ -37,7 +37,7 @@ impl Intervals {
     }
 
     /// Records the completion time of a request or message.
-    pub(super) fn took(&mut self, time: Duration) {
+    pub(super) fn completed(&mut self, time: Duration) {
         self.times.add(time);
     }
 
@@ -84,7 +84,7 @@ mod tests {
     fn each_second_is_measured_separately() {
         let mut intervals = Intervals::new(Time::s(10));
         intervals.delivered(125_000_000);
-        intervals.took(Duration::from_micros(50));
+        intervals.completed(Duration::from_micros(50));
         assert!(intervals.next(Time::ms(10_999)).is_none());
         let first = intervals.next(Time::ms(11_000)).unwrap();
         assert_eq!((first.start_seconds, first.seconds), (0.0, 1.0));

@@ -156,7 +156,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     let is_measured = done >= LEAST_DONE && sender.delivered >= done * mtu;
     let long = base.filter(|_| is_measured);
     let long = long.and_then(|base| long_base_rtt(&fct, base.as_us_f64()));
-    for warning in undone(&fct).into_iter().chain(missed).chain(long) {
+    for warning in incomplete(&fct).into_iter().chain(missed).chain(long) {
         (options.notice)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
@@ -276,7 +276,7 @@ fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
 }
 
 /// Failure text for messages that did not complete.
-fn undone(messages: &Completed) -> Option<String> {
+fn incomplete(messages: &Completed) -> Option<String> {
     let Completed { count, unfinished, .. } = *messages;
     (unfinished > 0).then(|| format!("{unfinished} of {count} messages were incomplete at the end"))
 }
@@ -543,7 +543,7 @@ impl Sender<'_> {
     fn handle_events(&mut self, endpoint: &mut Endpoint) {
         while let Some(event) = endpoint.driver.node.event() {
             let now = endpoint.driver.now();
-            let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
+            let elapsed = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
                 Event::Closed(peer, why) if peer == self.peer => self.closed = Some(why),
                 Event::Delivered(ticket) => {
@@ -551,25 +551,25 @@ impl Sender<'_> {
                     if let Some(message) = self.tickets.remove(&ticket)
                         && message.measured
                     {
-                        self.fct.add(took(message.since));
+                        self.fct.add(elapsed(message.since));
                         self.delivered += message.bytes;
                         self.intervals.delivered(message.bytes);
                         if self.options.reply.is_none() {
-                            self.intervals.took(took(message.since));
+                            self.intervals.completed(elapsed(message.since));
                         }
                     }
                 }
                 Event::Arrived(peer, message) => {
                     endpoint.driver.node.consumed(now, peer, message.len() as u64);
-                    let asked = peer == self.peer;
-                    self.done_at = if asked { now } else { self.done_at };
-                    match Head::parse(&message).ok().filter(|_| asked) {
+                    let from_server = peer == self.peer;
+                    self.done_at = if from_server { now } else { self.done_at };
+                    match Head::parse(&message).ok().filter(|_| from_server) {
                         Some((Head::Reply(Reply { number }), bytes)) => {
                             if let Some((since, true)) = self.requests.remove(&number) {
-                                self.exchanges.add(took(since));
+                                self.exchanges.add(elapsed(since));
                                 self.received += bytes.len() as u64;
                                 self.intervals.received(bytes.len() as u64);
-                                self.intervals.took(took(since));
+                                self.intervals.completed(elapsed(since));
                             }
                         }
                         // The request remains unfinished, and the next one may start.

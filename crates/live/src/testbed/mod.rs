@@ -7,10 +7,10 @@
 //! and the wake-up time of a process is short compared with a round trip. The events are replayed
 //! to the same measures as in a simulated run.
 
-mod course;
 mod host;
 mod hosts;
 mod messages;
+mod phases;
 mod tcp;
 #[cfg(test)]
 mod tests;
@@ -37,10 +37,10 @@ use tidegate_runs::{Destination, Error, Results, RunOptions, interrupt};
 use tidegate_runs::{publish, recorded};
 
 use crate::ControlLoader;
-use course::{Course, Queues, forward, outcome};
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
 use messages::{FromHost, Role, ToHost};
+use phases::{Phases, Queues, forward, outcome};
 pub use tcp::{adapt, check_control, usual_time as tcp_time};
 
 /// The single argument that makes a process a host.
@@ -147,9 +147,9 @@ fn emulate_udp(task: &Task<'_>, program: &Path, dilation: u32) -> Result<Recorde
     let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
     let patience = emulation.dilation.real(sessions);
     emulation.open(&mut switch, patience)?;
-    let course = emulation.course();
-    let (report, queues) = course.measure(&mut switch, samples, || emulation.poll_hosts())?;
-    let drained = course.drain(&mut switch, || {
+    let phases = emulation.phases();
+    let (report, queues) = phases.measure(&mut switch, samples, || emulation.poll_hosts())?;
+    let drained = phases.drain(&mut switch, || {
         emulation.poll_hosts()?;
         Ok(emulation.done == emulation.hosts.count())
     })?;
@@ -372,9 +372,9 @@ impl<'a> Emulation<'a> {
         self.hosts.send_all(&ToHost::Start { at_ps: self.start.as_ps() })
     }
 
-    /// The course of the run after its start.
-    fn course(&self) -> Course<'a> {
-        Course { plan: self.plan, start: self.start, progress: self.control.progress }
+    /// The phases of the run after its start.
+    fn phases(&self) -> Phases<'a> {
+        Phases { plan: self.plan, start: self.start, progress: self.control.progress }
     }
 
     /// Collects the recordings of all hosts.

@@ -182,7 +182,7 @@ impl<'a> Hosts<'a> {
             let time = |clock: Dilation| Time::ZERO.after(clock.time(monotonic()).since(start));
             let now = time(self.clock);
             if !is_closed {
-                self.act(now.min(self.duration))?;
+                self.run_actions(now.min(self.duration))?;
             }
             if !is_closed && now >= self.duration {
                 is_closed = true;
@@ -210,7 +210,7 @@ impl<'a> Hosts<'a> {
     }
 
     /// Takes the actions that are due.
-    fn act(&mut self, now: Time) -> io::Result<()> {
+    fn run_actions(&mut self, now: Time) -> io::Result<()> {
         for host in 0..self.hosts.len() {
             while let Some(action) = self.hosts[host].share.next(now) {
                 match action {
@@ -268,7 +268,7 @@ impl<'a> Hosts<'a> {
 
     fn accept(&mut self) -> io::Result<()> {
         for (index, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ready) {
-            while let Some((stream, from)) = unless_blocked(host.listener.accept())? {
+            while let Some((stream, from)) = nonblocking(host.listener.accept())? {
                 stream.set_nonblocking(true)?;
                 let sender = |host: &&Host<'_>| IpAddr::V4(host.place.address) == from.ip();
                 let Some(from) = self.hosts.iter().find(sender) else { continue };
@@ -289,7 +289,7 @@ impl<'a> Hosts<'a> {
     fn receive(&mut self, now: Time) -> io::Result<()> {
         for incoming in self.incoming.iter_mut().filter(|incoming| incoming.is_ready) {
             while !incoming.is_over {
-                let read = unless_blocked(incoming.stream.read(&mut self.scratch))?;
+                let read = nonblocking(incoming.stream.read(&mut self.scratch))?;
                 let Some(bytes) = read else { break };
                 incoming.is_over = bytes == 0;
                 let share = &mut self.hosts[incoming.host].share;
@@ -439,7 +439,7 @@ fn is_blocked(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn unless_blocked<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn nonblocking<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(why) if is_blocked(&why) => Ok(None),

@@ -22,7 +22,7 @@ use tidegate_runs::Error;
 use tidegate_scenario::Plan;
 use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
-use super::course::Course;
+use super::phases::Phases;
 use super::{
     MOST_HOSTS, NOTICE, Recorded, Task, base_rtt, lateness_of, lost_in, monotonic, participants,
     spread_of,
@@ -60,8 +60,8 @@ pub(super) fn emulate(
     let hosts = Hosts::open(plan, &network, congestion, clock).map_err(failed)?;
     let _preferred = Preferred::new();
     let start = switch.now().after(clock.span(NOTICE));
-    let course = Course { plan, start, progress: control.progress };
-    let mut recorded = record(&course, &mut switch, hosts, task, congestion)?;
+    let phases = Phases { plan, start, progress: control.progress };
+    let mut recorded = record(&phases, &mut switch, hosts, task, congestion)?;
     recorded.real.tcp_acks = loaded.acks();
     loaded.check_kept(plan)?;
     Ok(recorded)
@@ -69,14 +69,14 @@ pub(super) fn emulate(
 
 /// Runs the switch on this thread, and the hosts on another.
 fn record(
-    course: &Course<'_>,
+    phases: &Phases<'_>,
     switch: &mut SoftwareSwitch,
     hosts: Hosts<'_>,
     task: &Task<'_>,
     congestion: &str,
 ) -> Result<Recorded, Error> {
-    let (start, flags) = (course.start, Flags::default());
-    let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", course.plan.name));
+    let (start, flags) = (phases.start, Flags::default());
+    let failed = |why: std::io::Error| Error::Run(format!("{}: {why}", phases.plan.name));
     std::thread::scope(|scope| {
         let flags = &flags;
         let finish = Finish(&flags.finish);
@@ -90,9 +90,9 @@ fn record(
             false if hosts.is_finished() => Err(Error::Interrupted),
             false => Ok(()),
         };
-        let ran = course.measure(switch, task.samples, poll).and_then(|measured| {
+        let ran = phases.measure(switch, task.samples, poll).and_then(|measured| {
             let is_done = || poll().map(|()| flags.done.load(Ordering::Relaxed));
-            Ok((measured, course.drain(switch, is_done)?))
+            Ok((measured, phases.drain(switch, is_done)?))
         });
         drop(finish);
         let records = hosts.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -17,7 +17,7 @@ use tidegate_sim::OpenHost;
 /// Headers of IP and TCP in a segment with timestamps.
 const SEGMENT_HEADERS_BYTES: u32 = 20 + 20 + 12;
 /// Bytes of an Ethernet frame beside the kernel's view of it: checksum, preamble and gap.
-const BESIDE_BYTES: u32 = 4 + 20;
+const FRAME_OVERHEAD_BYTES: u32 = 4 + 20;
 /// Packets that a host's interface sends at once: the kernel's timers are late.
 const BURST_PACKETS: u32 = 3;
 /// Bytes that wait at a host's interface. The kernel's TCP limits itself to fewer.
@@ -144,13 +144,13 @@ impl Network {
              route change 10.77.0.0/16 dev eth0 src {address} quickack 1\n{neighbours}"
         ))?;
         offloads_off("eth0")?;
-        let (bps, frame) = (rate.as_bps(), bytes + 14 + BESIDE_BYTES);
+        let (bps, frame) = (rate.as_bps(), bytes + 14 + FRAME_OVERHEAD_BYTES);
         let burst = BURST_PACKETS * frame;
         run(
             "tc",
             &format!(
                 "qdisc add dev eth0 root tbf rate {bps}bit burst {burst} limit {QUEUE_BYTES} \
-             overhead {BESIDE_BYTES}"
+             overhead {FRAME_OVERHEAD_BYTES}"
             ),
         )
     }

@@ -16,7 +16,7 @@ use nix::sys::socket::{
 use tidegate_runs::Error;
 
 /// Beginning of the names of controls that a loader provides.
-pub(super) const OURS: &str = "tg_";
+pub(super) const CONTROL_PREFIX: &str = "tg_";
 /// Port of all hosts.
 const PORT: u16 = 5_001;
 /// Data that a socket holds unsent: little, because it leaves even after a flow has stopped.
@@ -70,14 +70,14 @@ impl SendState {
 /// module if necessary. `loadable` are the controls of this build.
 ///
 /// # Errors
-/// If the kernel lacks it or restricts it; also for names with [`OURS`], whose parameters would be
-/// unknown.
+/// If the kernel lacks it or restricts it; also for names with [`CONTROL_PREFIX`], whose parameters
+/// would be unknown.
 pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(), Error> {
     let select = || {
         let socket = tcp()?;
         setsockopt(&socket, TcpCongestion, &OsString::from(congestion))
     };
-    if !congestion.starts_with(OURS) {
+    if !congestion.starts_with(CONTROL_PREFIX) {
         match select() {
             Ok(()) => return Ok(()),
             Err(Errno::EPERM) => {
@@ -90,7 +90,7 @@ pub(super) fn check(congestion: &str, loadable: Option<Vec<&str>>) -> Result<(),
     }
     let list = "/proc/sys/net/ipv4/tcp_available_congestion_control";
     let list = fs::read_to_string(list).map_err(|why| Error::Run(format!("{list}: {why}")))?;
-    let list = list.split_whitespace().filter(|name| !name.starts_with(OURS));
+    let list = list.split_whitespace().filter(|name| !name.starts_with(CONTROL_PREFIX));
     let expected: Vec<_> = list.chain(loadable.iter().flatten().copied()).collect();
     let feature = match loadable {
         Some(_) => "",

@@ -1,4 +1,4 @@
-//! The course of a run behind software switches: warm-up, samples and drain; and its outcome.
+//! The phases of a run behind software switches: warm-up, samples and drain; and its outcome.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,14 +16,14 @@ use tidegate_runs::observe::Progress;
 pub(super) type Queues = BTreeMap<Time, Vec<(u64, u32)>>;
 
 /// A run that starts at a known time of the switches' clock.
-pub(super) struct Course<'a> {
+pub(super) struct Phases<'a> {
     pub(super) plan: &'a Plan,
     pub(super) start: Time,
     /// Receives the progress of the run.
     pub(super) progress: &'a dyn Fn(&Progress),
 }
 
-impl Course<'_> {
+impl Phases<'_> {
     /// Forwards up to `duration`. Returns the switches' report since warm-up, and the samples.
     /// `poll` observes the hosts; its error ends the run.
     pub(super) fn measure(
