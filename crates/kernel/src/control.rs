@@ -131,7 +131,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
         return Ok(Loaded::Updated);
     }
     if control.is_registered() {
-        return Err(taken(control));
+        return Err(name_in_use(control));
     }
     let mut object = open(control)?;
     let draft = Draft::new(pins, control.name)?;
@@ -154,7 +154,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     let mut ops = object.maps_mut().find(|map| map.map_type() == MapType::StructOps);
     let link = ops.as_mut().expect("it has a control").attach_struct_ops();
     let mut link = link.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => taken(control),
+        ErrorKind::AlreadyExists => name_in_use(control),
         _ => Error::kernel(format!("register {}", control.name))(error),
     })?;
     link.pin(draft.path(LINK)).map_err(Error::kernel("pin the control"))?;
@@ -163,7 +163,7 @@ pub fn load(control: Control, params: &Params, pins: &Path) -> Result<Loaded, Er
     Ok(Loaded::New)
 }
 
-fn taken(control: Control) -> Error {
+fn name_in_use(control: Control) -> Error {
     Error::Foreign(format!(
         "{}: a congestion control of this name is registered by another program, in another mount \
          namespace, or is being loaded now; unload that one first",
@@ -276,7 +276,7 @@ pub fn unload(control: Control, pins: &Path) -> Result<bool, Error> {
     let set = pins.join(control.name);
     if !set.exists() {
         return match control.is_registered() {
-            true => Err(elsewhere(control, pins)),
+            true => Err(loaded_elsewhere(control, pins)),
             false => Ok(false),
         };
     }
@@ -294,7 +294,7 @@ pub fn unload(control: Control, pins: &Path) -> Result<bool, Error> {
 }
 
 /// The error for a control that is registered without pins in this folder.
-fn elsewhere(control: Control, pins: &Path) -> Error {
+fn loaded_elsewhere(control: Control, pins: &Path) -> Error {
     Error::Usage(format!(
         "{} is registered, but has no pins in {}: unload it where it was loaded, in the same \
          mount namespace, or end the process that holds it",
@@ -376,7 +376,7 @@ pub fn foreign(pins: &Path) -> Result<Vec<Error>, Error> {
     let is_unpinned =
         |control: &Control| control.is_registered() && !sets.iter().any(|set| set == control.name);
     let controls = Control::ALL.into_iter().filter(is_unpinned);
-    let mut errors: Vec<_> = controls.map(|control| elsewhere(control, pins)).collect();
+    let mut errors: Vec<_> = controls.map(|control| loaded_elsewhere(control, pins)).collect();
     let is_name = |set: &str| Control::ALL.iter().any(|control| control.name == set);
     sets.retain(|set| !is_name(set) && !set.starts_with(PREFIX));
     errors.extend(sets.iter().map(|set| {

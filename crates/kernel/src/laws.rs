@@ -179,7 +179,7 @@ fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
         Stack::Swift(params) => (of_swift(&params.control, fabric), &params.connection),
         Stack::PowerTcp(params) => (of_powertcp(&params.control, fabric)?, &params.connection),
         Stack::ThetaPowerTcp(params) => (of_theta(&params.control, fabric)?, &params.connection),
-        _ => return Err(lawless(stack)),
+        _ => return Err(unsupported(stack)),
     };
     words[RATE] = fabric.rate.as_bps();
     words[BASE_RTT] = nanoseconds(fabric.base_rtt) as u64;
@@ -188,7 +188,7 @@ fn params(stack: &Stack, fabric: &Fabric) -> Result<Params, String> {
     Ok(words)
 }
 
-fn lawless(stack: &Stack) -> String {
+fn unsupported(stack: &Stack) -> String {
     format!("{} has no law for the kernel", stack.protocol().info().name)
 }
 
@@ -239,7 +239,7 @@ impl Control {
             Stack::ThetaPowerTcp(params) => {
                 ThetaPowerTcp::operating_point(&params.control, &path, rate)
             }
-            _ => return Err(lawless(stack)),
+            _ => return Err(unsupported(stack)),
         };
         let min_rate = match stack {
             Stack::PowerTcp(params) => Some(params.control.min_rate),
