@@ -30,7 +30,7 @@ const PORT: u16 = 5_270;
 /// Pause between two bursts.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Maximum time for a message; a sender that takes longer has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Minimum retransmission timeout of TCP with `+rto20ms` in place of 200 ms: that of the endpoint's
 /// transports here.
 const LEAST_TIMEOUT: &str = "20ms";
@@ -274,7 +274,7 @@ impl Once {
             let end = serve();
             drop(ready.send(end.map(|()| String::new())));
         });
-        let word = word.recv_timeout(PATIENCE)??;
+        let word = word.recv_timeout(TIMEOUT)??;
         let together = Arc::new(Together {
             begin: Barrier::new(senders.into()),
             times_us: Mutex::new(Vec::new()),
@@ -307,14 +307,14 @@ impl Once {
                 drop(reports.send(Report::Done(end)));
             });
             // Connect one by one: queueing by others would distort the measured base RTT.
-            match reported.recv_timeout(PATIENCE).context("a host cannot connect")? {
+            match reported.recv_timeout(TIMEOUT).context("a host cannot connect")? {
                 Report::Connected => {}
                 Report::Done(end) => end?,
             }
         }
         for _ in 0..senders {
-            let patience = PATIENCE * bursts;
-            match reported.recv_timeout(patience).context("a sender did not finish in time")? {
+            let timeout = TIMEOUT * bursts;
+            match reported.recv_timeout(timeout).context("a sender did not finish in time")? {
                 Report::Done(end) => end?,
                 Report::Connected => bail!("a host connected twice"),
             }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::Figures;
 
 /// Interval between checks for an interrupt while waiting.
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A report of an end, one per line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -92,10 +92,10 @@ impl End {
     ///
     /// # Errors
     /// If the end fails, sends no report in time, or this program is interrupted.
-    pub(crate) fn next(&self, patience: Duration, interrupted: &AtomicBool) -> Result<Report> {
+    pub(crate) fn next(&self, timeout: Duration, interrupted: &AtomicBool) -> Result<Report> {
         let since = Instant::now();
         loop {
-            match self.reports.recv_timeout(LOOK_AGAIN) {
+            match self.reports.recv_timeout(CHECK_INTERVAL) {
                 Ok(line) => match serde_json::from_str(&line).context("an invalid report")? {
                     Report::Failed(why) => bail!("{why}"),
                     report => return Ok(report),
@@ -104,8 +104,8 @@ impl End {
                 Err(RecvTimeoutError::Disconnected) => {
                     bail!("the process ended before the measurement was complete")
                 }
-                Err(RecvTimeoutError::Timeout) if since.elapsed() > patience => {
-                    bail!("no report within {} s", patience.as_secs());
+                Err(RecvTimeoutError::Timeout) if since.elapsed() > timeout => {
+                    bail!("no report within {} s", timeout.as_secs());
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }

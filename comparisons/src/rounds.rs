@@ -18,7 +18,7 @@ use crate::system::{Choice, Load};
 
 const PORT: u16 = 5_270;
 /// Maximum time without a report, in addition to the measured time.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// Unit of `/proc/stat`, in seconds.
 const TICK: f64 = 0.01;
 
@@ -120,7 +120,7 @@ impl Rounds {
             Ok(command)
         };
         let server = End::start(command(serves, "serve")?)?;
-        let Report::Ready(word) = server.next(PATIENCE, interrupted)? else {
+        let Report::Ready(word) = server.next(TIMEOUT, interrupted)? else {
             bail!("expected a server that is ready");
         };
         let mut command = command(sends, "send")?;
@@ -131,12 +131,12 @@ impl Rounds {
         command.args(["--seconds", &self.seconds.to_string()]);
         let sender = End::start(command)?;
         let cpu = || anyhow::Ok((server.cpu()? + sender.cpu()?).as_secs_f64());
-        let patience = PATIENCE + Duration::from_secs_f64(self.warmup + self.seconds);
-        let Report::Begin = sender.next(patience, interrupted)? else {
+        let timeout = TIMEOUT + Duration::from_secs_f64(self.warmup + self.seconds);
+        let Report::Begin = sender.next(timeout, interrupted)? else {
             bail!("expected the begin of the measurement");
         };
         let (cpu_before, busy_before) = (cpu()?, busy()?);
-        let Report::End(figures) = sender.next(patience, interrupted)? else {
+        let Report::End(figures) = sender.next(timeout, interrupted)? else {
             bail!("expected the end of the measurement");
         };
         let (cpu_seconds, busy_seconds) = (cpu()? - cpu_before, busy()? - busy_before);
