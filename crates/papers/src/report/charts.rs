@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
-use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary, Summary};
+use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary, Summary, is_maximum};
 
 use super::configurations::Configuration;
 use super::flows::Message;
@@ -22,7 +22,8 @@ const SUBSETS_MAX: usize = 1000;
 /// Maximum number of labels with plots of their own; the others appear only in tables.
 const LABELS_MAX: usize = 6;
 
-/// Reads one value of a class of messages, and whether it is only a lower bound.
+/// Reads one value of a class of messages, and whether its marker is open: it is only a lower bound,
+/// or a percentile of so few messages that it is their maximum.
 type Quantity<'a> = &'a dyn Fn(&FctSummary) -> (Option<Fixed>, bool);
 
 /// Completion of messages per label: distribution, single messages, and values by size. Labels are
@@ -74,36 +75,43 @@ fn of_label(
     titled: &dyn Fn(&str, &str) -> String,
 ) -> Vec<Plot> {
     let mut plots = vec![slowdowns(all, label), single(all, label)];
-    let quantities: [(&str, &str, Quantity); 4] = [
-        ("Slowdown by size, median", "slowdown, median", &|fct| {
+    let (bounds, maxima) = ("lower bounds", "lower bounds, or maxima of fewer than 100 messages");
+    let quantities: [(&str, &str, &str, Quantity); 4] = [
+        ("Slowdown by size, median", "slowdown, median", bounds, &|fct| {
             (fct.slowdown.p50, fct.is_slowdown_lower_bound(500))
         }),
-        ("Slowdown by size, 99th percentile", "slowdown, 99th percentile", &|fct| {
-            (fct.slowdown.p99, fct.is_slowdown_lower_bound(10))
+        ("Slowdown by size, 99th percentile", "slowdown, 99th percentile", maxima, &|fct| {
+            (fct.slowdown.p99, fct.is_slowdown_lower_bound(10) || is_maximum(fct.count, 10))
         }),
-        ("Completion time by size, median", "completion time, median (µs)", &|fct| {
+        ("Completion time by size, median", "completion time, median (µs)", bounds, &|fct| {
             (fct.p50_us, fct.is_lower_bound(500))
         }),
         (
             "Completion time by size, 99th percentile",
             "completion time, 99th percentile (µs)",
-            &|fct| (fct.p99_us, fct.is_lower_bound(10)),
+            maxima,
+            &|fct| (fct.p99_us, fct.is_lower_bound(10) || is_maximum(fct.count, 10)),
         ),
     ];
-    plots.extend(quantities.map(|(title, unit, of)| Plot {
-        title: title.to_owned(),
-        x: axis("message size (bytes, middle of a decade)", true),
-        y: axis(unit, true),
-        lines: lines(all, |one| by_size(one, label, of)),
-        ..Plot::default()
+    plots.extend(quantities.map(|(title, unit, open, of)| {
+        let lines = lines(all, |one| by_size(one, label, of));
+        let mut note = note(all, Some(label), &lines);
+        if lines.iter().any(|line| !line.bounds.is_empty()) {
+            note.push_str(&format!("; open markers: {open}"));
+        }
+        Plot {
+            title: title.to_owned(),
+            x: axis("message size (bytes, middle of a decade)", true),
+            y: axis(unit, true),
+            note,
+            lines,
+            ..Plot::default()
+        }
     }));
     for plot in &mut plots {
         plot.title = titled(&plot.title, label);
         if plot.note.is_empty() {
             plot.note = note(all, Some(label), &plot.lines);
-        }
-        if plot.lines.iter().any(|line| !line.bounds.is_empty()) {
-            plot.note.push_str("; open markers: lower bounds");
         }
         plot.lines.iter_mut().for_each(|line| line.label = Some(label.to_owned()));
     }
@@ -298,8 +306,8 @@ fn middle(size: &BySize) -> f64 {
     })
 }
 
-/// A value of the messages of each size: mean over the seeds, minimum and maximum. The mean is a
-/// lower bound if a seed's value is one.
+/// A value of the messages of each size: mean over the seeds, minimum and maximum. The marker is
+/// open if it is open for a seed.
 fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
     let mut sizes: BTreeMap<u64, (f64, Vec<f64>, bool)> = BTreeMap::new();
     for run in &one.runs {
@@ -342,22 +350,23 @@ mod tests {
     use crate::samples::summary;
 
     #[test]
-    fn lower_bounds_by_size_are_marked() {
-        let summary_of = |unfinished: u64, by_size: &[Value]| {
+    fn bounds_and_maxima_by_size_are_marked() {
+        let summary_of = |count: u64, unfinished: u64, by_size: &[Value]| {
             let reach = if unfinished > 0 { 0.95 } else { 1.0 };
             json!({
-                "count": 20, "unfinished": unfinished, "by_size": by_size,
+                "count": count, "unfinished": unfinished, "by_size": by_size,
                 "slowdown": { "p99": 2.0, "reach": reach },
             })
         };
-        let of_size = |min_bytes: u64, unfinished| {
-            let mut fct = summary_of(unfinished, &[]);
+        let of_size = |count, min_bytes: u64, unfinished| {
+            let mut fct = summary_of(count, unfinished, &[]);
             fct["min_bytes"] = min_bytes.into();
             fct["below_bytes"] = (10 * min_bytes).into();
             fct
         };
-        let run = |seed, unfinished| {
-            let all = summary_of(0, &[of_size(1_000, 0), of_size(10_000, unfinished)]);
+        let run_of = |count, seed, unfinished| {
+            let sizes = [of_size(count, 1_000, 0), of_size(count, 10_000, unfinished)];
+            let all = summary_of(2 * count, 0, &sizes);
             let mut summary = summary(seed);
             summary.groups.clear();
             summary.fct = serde_json::from_value(json!({ "all": all })).unwrap();
@@ -370,11 +379,15 @@ mod tests {
             let plot = plots.iter().find(is_it).unwrap();
             (plot.lines[0].bounds.clone(), plot.lines[0].points.len(), plot.note.clone())
         };
-        let (bounds, points, note) = drawn([run(1, 1), run(2, 0)]);
+        let (bounds, points, note) = drawn([run_of(100, 1, 1), run_of(100, 2, 0)]);
         assert_eq!((bounds, points), (vec![false, true], 2));
-        assert!(note.ends_with("; open markers: lower bounds"), "{note}");
-        let (bounds, _, note) = drawn([run(1, 0), run(2, 0)]);
+        let open = "; open markers: lower bounds, or maxima of fewer than 100 messages";
+        assert!(note.ends_with(open), "{note}");
+        let (bounds, _, note) = drawn([run_of(100, 1, 0), run_of(100, 2, 0)]);
         assert!(bounds.is_empty() && !note.contains("open"), "{note}");
+        // The 99th percentile of 20 messages is their maximum.
+        let (bounds, _, note) = drawn([run_of(20, 1, 0), run_of(20, 2, 0)]);
+        assert!(bounds == [true, true] && note.ends_with(open), "{note}");
     }
 
     #[test]
@@ -385,7 +398,8 @@ mod tests {
             let count = 10 * seed;
             let of = |more: Value| {
                 let mut fct = json!({
-                    "count": count, "unfinished": 0, "slowdown": { "p99": seed, "reach": 1.0 },
+                    "count": count, "unfinished": 0,
+                    "slowdown": { "p50": seed, "p99": seed, "reach": 1.0 },
                 });
                 fct.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
                 fct
@@ -408,7 +422,7 @@ mod tests {
                 let mut plots = plots.iter();
                 plots.find(|plot| plot.title.starts_with(title)).unwrap().note.clone()
             };
-            ["Slowdown of messages", "Single messages", "Slowdown by size, 99th"].map(of)
+            ["Slowdown of messages", "Single messages", "Slowdown by size, median"].map(of)
         };
         assert_eq!(
             notes(&[run(1, &[1_000, 2_000]), run(2, &[3_000])]),
