@@ -114,7 +114,10 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let packet = link.get::<Rate>("rate").serialise(table.get::<u64>("mtu") + HEADER_BYTES as u64);
     if day < packet {
         let least = Span::ns(packet.as_ps().div_ceil(1_000));
-        let expected = format!("at least {least}, the time of a full packet on a circuit");
+        let expected = format!(
+            "at least {least}, the time of a full packet on a circuit: set fabric.day, or change \
+             fabric.circuit_link or fabric.mtu"
+        );
         return Err(table.error("day", expected));
     }
     let mut circuits = Circuits {

@@ -32,6 +32,9 @@ impl Source {
     pub(crate) fn builtin(name: String, text: &str) -> Rc<Source> {
         Rc::new(Source { name, text: text.into(), lines: true, builtin: true })
     }
+    fn of_default(text: &str) -> Rc<Source> {
+        Rc::new(Source { name: "default".into(), text: text.into(), lines: false, builtin: true })
+    }
 }
 
 /// A range of a source.
@@ -57,7 +60,7 @@ impl Place {
 
     /// Whether the value comes from an option or a manifest, not from a file that a user wrote.
     pub(crate) fn is_changed(&self) -> bool {
-        !self.source.lines
+        !self.source.lines && !self.source.builtin
     }
 
     /// Returns the text at this place, cut to the length of an excerpt.
@@ -168,7 +171,7 @@ impl Node {
 
     /// Parses a default of a table of keys.
     pub(crate) fn default(text: &str) -> Node {
-        Node::value(&Source::builtin("default".into(), text))
+        Node::value(&Source::of_default(text))
     }
 
     /// Returns the text `found` of a message.
