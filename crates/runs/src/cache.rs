@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
 use tidegate_results::{Partial, clear_abandoned};
-use tidegate_scenario::{Plan, content_hash};
+use tidegate_scenario::{Plan, content_hash, files};
 
 use crate::Error;
 use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
@@ -90,7 +90,8 @@ impl Cache {
     pub fn get(&self, plan: &Plan, recording: &Recording) -> Option<Observations> {
         let key = key(plan, recording);
         let mut json = Vec::new();
-        let file = fs::File::open(path(self.0.as_ref()?, &key)).ok()?;
+        // A pipe would never end.
+        let file = files::open(&path(self.0.as_ref()?, &key), u64::MAX).ok()?;
         snap::read::FrameDecoder::new(file).read_to_end(&mut json).ok()?;
         let entry: Entry = serde_json::from_slice(&json).ok()?;
         let is_enough = entry.key == key && entry.parts.is_superset(&recording.parts);
@@ -217,6 +218,11 @@ mod tests {
         fs::remove_file(&a).unwrap();
         fs::create_dir(&a).unwrap();
         assert_eq!(digest(0), None, "a folder");
+        fs::remove_dir(&a).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&a).status().unwrap().success());
+        assert_eq!(digest(0), None, "a pipe");
+        fs::remove_file(&a).unwrap();
+        fs::create_dir(&a).unwrap();
         put(0);
         assert_eq!(digest(0), Some("0".to_owned()), "replaces a folder");
 
