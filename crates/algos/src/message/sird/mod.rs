@@ -112,7 +112,7 @@ use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use credit::Pacer;
-use header::{Data, Preview, Header};
+use header::{Data, Header, Preview};
 use receiver::Inbox;
 use sender::Outbox;
 use target::TargetLaw;
