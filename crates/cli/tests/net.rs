@@ -287,6 +287,15 @@ fn peers_of_other_versions() {
     }
 }
 
+/// Whether at least as many threads are ready to run as the machine has processors.
+fn is_busy() -> bool {
+    let Ok(stat) = fs::read_to_string("/proc/stat") else { return false };
+    let running = stat.lines().find_map(|line| line.strip_prefix("procs_running "));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    // One of them is this thread.
+    running.and_then(|count| count.parse::<usize>().ok()).is_some_and(|count| count > processors)
+}
+
 /// Either the link is saturated, or a warning reports that it is not.
 #[test]
 fn target_goodput_and_warning() {
@@ -302,7 +311,9 @@ fn target_goodput_and_warning() {
         goodput.unwrap() / target.unwrap()
     };
     // Other programs may use the processor during a run.
+    let mut was_idle = false;
     let is_full = (0..15).any(|_| {
+        was_idle |= !is_busy();
         let (printed, summary) = run("100Mbps");
         // The default datagram length is that of the server.
         assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
@@ -311,7 +322,10 @@ fn target_goodput_and_warning() {
         assert_eq!(printed.contains(" of the target "), share < 0.95, "{printed}");
         share >= 0.95
     });
-    assert!(is_full, "the defaults do not fill a link of 100 Mbit/s");
+    assert!(is_full || !was_idle, "the defaults do not fill a link of 100 Mbit/s");
+    if !is_full {
+        println!("SKIPPED: other programs used all processors before each attempt");
+    }
     // No machine reaches this rate.
     let (printed, summary) = run("1600Gbps");
     assert!(

@@ -22,8 +22,8 @@ const SUBSETS_MAX: usize = 1000;
 /// Maximum number of labels with plots of their own; the others appear only in tables.
 const LABELS_MAX: usize = 6;
 
-/// Reads one value of a class of messages, and whether its marker is open: it is only a lower bound,
-/// or a percentile of so few messages that it is their maximum.
+/// Reads one value of a class of messages, and whether its marker is open: it is only a lower
+/// bound, or a percentile of so few messages that it is their maximum.
 type Quantity<'a> = &'a dyn Fn(&FctSummary) -> (Option<Fixed>, bool);
 
 /// Completion of messages per label: distribution, single messages, and values by size. Labels are

@@ -34,11 +34,12 @@
 //!         at most one test
 //! ```
 //!
-//! The steps that need most of the components at once (the event loop, landings, pause frames, faults,
-//! records) are methods of [`Partition`].
+//! The steps that need most of the components at once (the event loop, landings, pause frames,
+//! faults, records) are methods of [`Partition`].
 //!
 //! A partition has its own hosts and switches, their egress ports, and the receiving ends of links
-//! from other partitions. Ports and hosts have local indices; switches keep their global ones. [`boundary`] describes how packets move between partitions.
+//! from other partitions. Ports and hosts have local indices; switches keep their global ones.
+//! [`boundary`] describes how packets move between partitions.
 
 mod boundary;
 mod build;
@@ -184,10 +185,10 @@ impl<P: Probe, N: Naming> Partition<P, N> {
     /// The link of a port has become empty: its sender, a host or switch, starts what is due.
     ///
     /// The sender may be behind this node, so its port is committed only up to the start of the
-    /// batch, which all nodes have reached. This is enough: the delay of the link exceeds the length
-    /// of the batch, so packets that start after that start land after the batch. A port that is
-    /// not paused has no transmission in progress at that start either. Its packet would land after
-    /// the batch, too, and the link would not be empty now.
+    /// batch, which all nodes have reached. This is enough: the delay of the link exceeds the
+    /// length of the batch, so packets that start after that start land after the batch. A port
+    /// that is not paused has no transmission in progress at that start either. Its packet would
+    /// land after the batch, too, and the link would not be empty now.
     #[inline(always)]
     fn refill(&mut self, index: u32, sender: u32) {
         let Partition { links, switching, uplinks, flows, .. } = self;

@@ -11,11 +11,11 @@
 //! a paced host still had one event per packet. The state of this design was spread over host, port
 //! and PFC.
 //!
-//! **The present design** distinguishes two kinds of deadline. At a *timer* the state of a transport
-//! changes; a timer needs an event at its exact time. From a *send time* on, a packet may leave.
-//! While the link carries packets, send times have no event. When the last of these packets has
-//! arrived, or earlier if other code accesses the uplink, the transports are polled for the send
-//! times that have passed, and each packet starts at its own send time. It arrives after the
+//! **The present design** distinguishes two kinds of deadline. At a *timer* the state of a
+//! transport changes; a timer needs an event at its exact time. From a *send time* on, a packet may
+//! leave. While the link carries packets, send times have no event. When the last of these packets
+//! has arrived, or earlier if other code accesses the uplink, the transports are polled for the
+//! send times that have passed, and each packet starts at its own send time. It arrives after the
 //! packets that were on the link, so the late poll has no effect on other nodes.
 //!
 //! # States
