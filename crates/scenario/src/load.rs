@@ -1,17 +1,18 @@
-//! Offered load of generated traffic: warnings if it exceeds the capacity of links, and the share
-//! of messages that use links of the network.
+//! Offered load of generated traffic, and the share of messages that use links of the network.
 
-use tidegate_core::fabric::{Fabric, Node, Servers};
+use tidegate_core::Span;
+use tidegate_core::fabric::{Fabric, Servers};
 use tidegate_core::workload::{Pattern, Traffic};
-use tidegate_core::{Span, Time};
-
-use crate::read::table::Table;
 
 /// Payload that a block of traffic offers between its start and stop, in bit/s; `None` if it has no
 /// rate.
 pub fn configured_bps(traffic: &Traffic) -> Option<f64> {
-    let mean_bytes = traffic.sizes.mean_bytes();
-    let (messages, every_ps) = match &traffic.pattern {
+    offered_bps(&traffic.pattern, traffic.sizes.mean_bytes())
+}
+
+/// The same of messages of a pattern with this mean size.
+pub(crate) fn offered_bps(pattern: &Pattern, mean_bytes: f64) -> Option<f64> {
+    let (messages, every_ps) = match pattern {
         Pattern::Poisson { senders, mean_gap_ps, .. } => (senders.len(), *mean_gap_ps),
         Pattern::RotatingIncast { senders, gap_ps, .. } => (senders.len(), *gap_ps),
         Pattern::Incast { fan_in, interval, .. } if *interval != Span::FOREVER => {
@@ -24,112 +25,8 @@ pub fn configured_bps(traffic: &Traffic) -> Option<f64> {
     Some(messages as f64 * mean_bytes * 8e12 / every_ps)
 }
 
-/// Warns of loads that exceed the capacity of links even without headers: of every key `load` above
-/// 1, or else of the most loaded host.
-pub(crate) fn overloads(
-    tables: &[Table],
-    traffic: &[Traffic],
-    fabric: &Fabric,
-    warnings: &mut Vec<String>,
-) {
-    let before = warnings.len();
-    for table in tables {
-        if let Some(load) = table.find::<f64>("load").filter(|load| *load > 1.0) {
-            warnings.push(format!(
-                "{} is {load}, above the capacity of the links: queues grow for as long as this \
-                 traffic lasts; set a load of at most 1",
-                table.path("load")
-            ));
-        }
-    }
-    if warnings.len() > before {
-        return;
-    }
-    // The load is highest at the start of some block.
-    let begins = traffic.iter().map(|block| block.start);
-    let most = begins.flat_map(|at| host_loads(traffic, fabric, at)).reduce(larger);
-    if let Some(HostLoad { share, hosts, first, direction }) = most.filter(|most| most.share > 1.0)
-    {
-        let first = &fabric.hosts[first];
-        let (which, capacity) = match hosts {
-            1 => (first.clone(), "the capacity of its link"),
-            _ => (format!("{first} and {} more", hosts - 1), "the capacity of their links"),
-        };
-        warnings.push(format!(
-            "the traffic {direction} {which} is up to {share:.2} times {capacity}: queues grow for \
-             as long as this lasts"
-        ));
-    }
-}
-
-/// Load of hosts in one direction.
-struct HostLoad {
-    /// Largest load of a host, as a share of its link rate.
-    share: f64,
-    /// Number of hosts whose load exceeds their link rate.
-    hosts: usize,
-    /// First host with the largest load.
-    first: usize,
-    /// `sent by` or `received by`.
-    direction: &'static str,
-}
-
-/// Returns the direction with the larger load; the first if they are equal.
-fn larger(a: HostLoad, b: HostLoad) -> HostLoad {
-    if b.share > a.share { b } else { a }
-}
-
-/// Returns the mean load of hosts at time `at`, in both directions.
-fn host_loads(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [HostLoad; 2] {
-    let hosts = fabric.hosts.len();
-    let all: Vec<u32> = (0..hosts as u32).collect();
-    let (mut sent, mut received) = (vec![0.0; hosts], vec![0.0; hosts]);
-    for block in traffic.iter().filter(|block| block.start <= at && at < block.stop) {
-        let Some(configured) = configured_bps(block) else { continue };
-        let offered = configured * share_on_links(fabric, &block.pattern);
-        let (from, to) = match &block.pattern {
-            Pattern::Poisson { senders, receivers, .. }
-            | Pattern::RotatingIncast { senders, receivers, .. } => (&senders[..], &receivers[..]),
-            Pattern::Incast { dst: Some(dst), .. } => (&all[..], core::slice::from_ref(dst)),
-            Pattern::Requests { askers, .. } => (&all[..], &askers[..]),
-            _ => (&all[..], &all[..]),
-        };
-        let share = |sums: &mut [f64], of: &[u32]| {
-            of.iter().for_each(|host| sums[*host as usize] += offered / of.len() as f64);
-        };
-        share(&mut sent, from);
-        share(&mut received, to);
-    }
-    let mut rates = vec![f64::INFINITY; hosts];
-    for link in &fabric.links {
-        for end in [link.a, link.b] {
-            if let Node::Host(host) = end {
-                rates[host as usize] = link.rate.as_bps() as f64;
-            }
-        }
-    }
-    let load = |direction, sums: Vec<f64>| {
-        let shares: Vec<f64> = sums.into_iter().zip(&rates).map(|(sum, rate)| sum / rate).collect();
-        let share = shares.iter().copied().fold(0.0, f64::max);
-        let first = shares.iter().position(|other| *other == share).unwrap_or(0);
-        let hosts = shares.iter().filter(|share| **share > 1.0).count();
-        HostLoad { share, hosts, first, direction }
-    };
-    [load("sent by", sent), load("received by", received)]
-}
-
-/// Share of the messages of a pattern with a rate that are between servers, and so use links of
-/// the network; 1 without servers.
-pub(crate) fn share_on_links(fabric: &Fabric, pattern: &Pattern) -> f64 {
-    match pattern {
-        Pattern::Poisson { senders, receivers, .. } => at_random(fabric, senders, receivers),
-        Pattern::RotatingIncast { senders, receivers, .. } => rotating(fabric, senders, receivers),
-        Pattern::Requests { askers, racks, .. } => from_other_racks(fabric, askers, racks),
-        _ => any_to_any(fabric),
-    }
-}
-
-/// That share if both hosts are random.
+/// Share of the messages between two random hosts that are between servers, and so use links of the
+/// network; 1 without servers.
 pub(crate) fn any_to_any(fabric: &Fabric) -> f64 {
     let Some(servers) = fabric.servers else { return 1.0 };
     let hosts = fabric.hosts.len() as u32;
@@ -153,20 +50,6 @@ pub(crate) fn rotating(fabric: &Fabric, senders: &[u32], receivers: &[u32]) -> f
         let itself = receivers.iter().position(|&receiver| receiver == sender);
         let leaves = |at: usize| !servers.joins(sender, receivers[(at + 1) % receivers.len()]);
         (own - usize::from(itself.is_some_and(leaves))) as f64 / receivers.len() as f64
-    })
-}
-
-/// That share if hosts of a random other rack answer `askers`.
-fn from_other_racks(fabric: &Fabric, askers: &[u32], racks: &[Vec<u32>]) -> f64 {
-    let mut rack_of = vec![0; fabric.hosts.len()];
-    for (number, rack) in racks.iter().enumerate() {
-        rack.iter().for_each(|&host| rack_of[host as usize] = number);
-    }
-    mean_share(fabric, askers, |servers, asker| {
-        let first = asker / servers.hosts * servers.hosts;
-        let racks_of_server = (first..first + servers.hosts).map(|host| rack_of[host as usize]);
-        let others = racks_of_server.filter(|&rack| rack != rack_of[asker as usize]);
-        others.map(|rack| 1.0 / racks[rack].len() as f64).sum::<f64>() / (racks.len() - 1) as f64
     })
 }
 
@@ -196,46 +79,6 @@ mod tests {
              'swift' }}\ntraffic = [{traffic}]"
         );
         load(&text, "x.toml", &[]).unwrap()
-    }
-
-    #[test]
-    fn overload_is_warned_of() {
-        let poisson = |more: &str| format!("{{ kind = 'poisson', sizes = '100KB', {more} }}");
-        let incast = "{ kind = 'incast', sizes = '125KB', fan_in = 4, interval = '20us'";
-        let cases = [
-            (poisson("load = 1.0"), ""),
-            (poisson("load = 1.2"), "traffic[0].load is 1.2, above the capacity of the links"),
-            (
-                format!("{}, {}", poisson("load = 0.6"), poisson("load = 0.6")),
-                "the traffic sent by h0 and 4 more is up to 1.20 times the capacity of their links",
-            ),
-            // Blocks that do not overlap.
-            (
-                format!(
-                    "{}, {}",
-                    poisson("load = 0.6, stop = '5ms'"),
-                    poisson("load = 0.6, start = '5ms'")
-                ),
-                "",
-            ),
-            // 200 Gbit/s, spread over all hosts or to one of them.
-            (format!("{incast} }}"), ""),
-            (
-                format!("{incast}, dst = 'h2' }}"),
-                "received by h2 is up to 2.00 times the capacity of its link",
-            ),
-            (
-                poisson("rate = '60Gbps', receivers = 'h[0-1]'"),
-                "received by h0 and 1 more is up to 1.50 times",
-            ),
-        ];
-        for (traffic, expected) in cases {
-            let warnings = plan(&traffic).warnings;
-            match expected {
-                "" => assert_eq!(warnings, Vec::<String>::new(), "{traffic}"),
-                _ => assert!(warnings.len() == 1 && warnings[0].contains(expected), "{warnings:?}"),
-            }
-        }
     }
 
     #[test]
@@ -286,10 +129,6 @@ mod tests {
         let rounds: Vec<_> =
             rounds.into_iter().flat_map(|(from, to)| to.map(|to| (from, to))).collect();
         near(rotating(&fabric, &senders, &receivers), counted(&rounds));
-        // Hosts 0 to 2 share a rack, and a server with host 3 of the next of three other racks.
-        let racks: Vec<Vec<u32>> = all.chunks(3).map(<[u32]>::to_vec).collect();
-        near(from_other_racks(&fabric, &[0], &racks), 1.0 - 1.0 / 3.0 / 3.0);
-        near(from_other_racks(&fabric, &[3], &racks), 1.0 - 1.0 / 3.0);
         let plain = Fabric { servers: None, ..fabric };
         assert_eq!([any_to_any(&plain), rotating(&plain, &senders, &receivers)], [1.0, 1.0]);
     }

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
-use crate::load;
+use crate::overload;
 use crate::plan::{Counted, Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table, Word};
@@ -262,7 +262,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     }
 
     collective::fit(root.tables("traffic"), &workload.traffic)?;
-    load::overloads(root.tables("traffic"), &workload.traffic, &configured.fabric, &mut warnings);
+    overload::warn(root.tables("traffic"), &workload.traffic, &configured.fabric, &mut warnings);
 
     stacks.check_sizes(configured.fabric.mtu)?;
     let sizes = stacks.largest_sizes();
