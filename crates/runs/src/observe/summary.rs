@@ -7,7 +7,7 @@ use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, RealSummary, Recorded, Recorder, Summary, busiest,
 };
-use tidegate_scenario::{Counted, Plan, disconnected};
+use tidegate_scenario::{Counted, Plan, disconnected, overload};
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
 use super::{End, Measure, RunOutput, Start, unfinished};
@@ -111,7 +111,8 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         .filter(|record| record.bytes != Message::UNLIMITED)
         .partition(|record| is_apart(record.src, record.dst));
     warnings.extend(without_path(apart.len()));
-    warnings.extend(unfinished_warning(&unfinished, last_start, plan.duration.after(drained)));
+    let quiet = plan.duration.after(drained).since(last_start);
+    warnings.extend(unfinished_warning(&unfinished, quiet, || overload(plan)));
     Summary {
         schema: Summary::SCHEMA,
         name: plan.name.clone(),
@@ -282,9 +283,13 @@ fn without_path(count: usize) -> Option<String> {
 }
 
 /// A warning about messages that are unfinished although there was enough time: since the last
-/// submission, every host could have sent, and received, all of its unfinished messages one after
-/// another.
-fn unfinished_warning(unfinished: &[&FlowRecord], last_start: Time, end: Time) -> Option<String> {
+/// submission, which was `quiet` before the end, every host could have sent, and received, all of
+/// its unfinished messages one after another.
+fn unfinished_warning(
+    unfinished: &[&FlowRecord],
+    quiet: Span,
+    overload: impl Fn() -> Option<String>,
+) -> Option<String> {
     let mut needed: BTreeMap<(bool, u32), Span> = BTreeMap::new();
     for record in unfinished {
         for host in [(false, record.src), (true, record.dst)] {
@@ -292,18 +297,30 @@ fn unfinished_warning(unfinished: &[&FlowRecord], last_start: Time, end: Time) -
             *sum = sum.plus(record.ideal);
         }
     }
-    let quiet = end.since(last_start);
     let is_stuck = needed.values().max().is_some_and(|needed| quiet > *needed);
     let count = unfinished.len();
     let messages = if count == 1 { "message is" } else { "messages are" };
     is_stuck.then(|| {
+        let advice = advice(count, overload());
         format!(
             "{count} {messages} unfinished, but nothing was submitted in the last {} of the run: \
-             increase `drain` if {} queued behind others; otherwise the transport has stalled",
-            rounded(quiet),
-            if count == 1 { "it is" } else { "they are" }
+             {advice}",
+            rounded(quiet)
         )
     })
+}
+
+/// The remedy for unfinished messages, if their hosts had enough time for them.
+fn advice(count: usize, overload: Option<String>) -> String {
+    let are = if count == 1 { "it is" } else { "they are" };
+    match overload {
+        Some(overload) => {
+            format!("the load was up to {overload}: reduce it, or increase `drain` to empty queues")
+        }
+        None => format!(
+            "increase `drain` if {are} queued behind others; otherwise the transport has stalled"
+        ),
+    }
 }
 
 /// A span in a common unit.
@@ -356,6 +373,15 @@ pub(super) mod tests {
         assert!(starved(&[group("shy", 90.0), group("shy", 0.29)]).is_empty());
         let unknown = GroupSummary { fair_share_gbps: None, ..group("shy", 0.29) };
         assert!(starved(&[group("bold", 90.0), unknown]).is_empty());
+    }
+
+    #[test]
+    fn unfinished_messages_after_an_overload() {
+        assert!(advice(1, None).ends_with("otherwise the transport has stalled"));
+        let overload = "1.50 times the capacity of the uplinks of tor0".to_owned();
+        let found = advice(2, Some(overload.clone()));
+        assert!(found.starts_with(&format!("the load was up to {overload}: reduce it")), "{found}");
+        assert!(!found.contains("stalled"), "{found}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tidegate_core::Message;
 use tidegate_core::workload::{Flow, Traffic};
 use tidegate_results::{GroupSummary, JobSummary};
-use tidegate_scenario::{Plan, disconnected};
+use tidegate_scenario::{Plan, disconnected, overload};
 use tidegate_sim::FlowRecord;
 
 use super::End;
@@ -50,8 +50,8 @@ pub(super) fn warnings(end: &End<'_>, groups: &[GroupSummary], jobs: &[JobSummar
         let is_apart = |of: &Kind| apart.contains(of) && !delayed.contains(of);
         sources.peek().is_some() && sources.all(|(of, is_reported)| is_reported || is_apart(&of))
     };
-    let mut warnings: Vec<String> =
-        groups.iter().filter_map(|group| unfinished(group, || is_reported(group))).collect();
+    let of_group = |group| unfinished(group, || is_reported(group), || overload(plan));
+    let mut warnings: Vec<String> = groups.iter().filter_map(of_group).collect();
     let is_apart = |block| apart.contains(&kind(block));
     warnings.extend(cut.iter().map(|(job, block)| of_job(plan, job, block, is_apart(block))));
     warnings.extend(waits);
@@ -64,7 +64,11 @@ fn kind(block: &Traffic) -> Kind {
 
 /// A warning about unfinished messages, if their number makes the mean of the others misleading.
 /// `is_reported`: another warning names the cause if no message finished.
-fn unfinished(group: &GroupSummary, is_reported: impl Fn() -> bool) -> Option<String> {
+fn unfinished(
+    group: &GroupSummary,
+    is_reported: impl Fn() -> bool,
+    overload: impl Fn() -> Option<String>,
+) -> Option<String> {
     let GroupSummary { label, protocol, fct, .. } = group;
     let label = if label.is_empty() { String::new() } else { format!("{label}: ") };
     let (unfinished, count) = (fct.unfinished, fct.count);
@@ -75,10 +79,11 @@ fn unfinished(group: &GroupSummary, is_reported: impl Fn() -> bool) -> Option<St
             _ => format!("all {count} messages of"),
         };
         return (!is_reported()).then(|| {
-            format!(
-                "{label}{messages} {protocol} did not finish: no completion times; increase \
-                 `duration` or `drain`"
-            )
+            let remedy = match overload() {
+                Some(overload) => format!("reduce the load, which is up to {overload}"),
+                None => "increase `duration` or `drain`".to_owned(),
+            };
+            format!("{label}{messages} {protocol} did not finish: no completion times; {remedy}")
         });
     }
     (share > UNFINISHED_MAX).then(|| {
@@ -153,7 +158,7 @@ mod tests {
         let warning = |unfinished, count, is_reported| {
             let mut group = group("shy", 1.0);
             (group.fct.unfinished, group.fct.count) = (unfinished, count);
-            super::unfinished(&group, || is_reported)
+            super::unfinished(&group, || is_reported, || None)
         };
         for is_reported in [false, true] {
             let some = warning(3, 100, is_reported).unwrap();
@@ -169,5 +174,11 @@ mod tests {
         });
         assert_eq!([warning(1, 1, false), warning(7, 7, false)], none);
         assert_eq!(warning(7, 7, true), None);
+        let mut group = group("shy", 1.0);
+        (group.fct.unfinished, group.fct.count) = (7, 7);
+        let overload = || Some("1.50 times the capacity of the link of h0".to_owned());
+        let found = super::unfinished(&group, || false, overload).unwrap();
+        let expected = "reduce the load, which is up to 1.50 times the capacity of the link of h0";
+        assert!(found.ends_with(expected), "{found}");
     }
 }
