@@ -6,6 +6,7 @@ use tidegate_algos::Protocol;
 
 use crate::compile::{fabric, faults, hosts, scenario, switch, traffic, transport};
 use crate::error::{Error, nearest, one_of};
+use crate::overload::overload;
 use crate::presets;
 use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
 
@@ -13,6 +14,8 @@ use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
 const WIDTH: usize = 100;
 /// Kinds of fabrics without a generator, for which there is no template.
 const LISTED: [&str; 1] = ["graph"];
+/// Loads: the usual one, and one for fabrics whose links between switches carry less.
+const LOADS: [&str; 2] = ["0.2", "0.05"];
 /// Kind of the example traffic.
 const TRAFFIC: &str = "poisson";
 
@@ -39,11 +42,26 @@ pub fn template_summary(name: &str) -> String {
 }
 
 /// Returns a scenario on a fabric as a file with comments: Poisson arrivals with web-search sizes
-/// at half load, under [`Protocol::DEFAULT`]. `name` is one of [`templates`].
+/// at a load that its links carry, under [`Protocol::DEFAULT`]. Most of these runs take a second.
+/// `name` is one of [`templates`].
 ///
 /// # Errors
 /// If there is no such fabric.
 pub fn template(name: &str) -> Result<String, Error> {
+    let [load, lower] = LOADS;
+    let plan = crate::load(&with(name, load, ["10ms", "2ms"])?, name, &[])?;
+    let load = if overload(&plan).is_some() { lower } else { load };
+    // Enough messages for a 99th percentile.
+    let times = match plan.fabric.hosts.len() {
+        ..=16 => ["50ms", "10ms"],
+        17..=200 => ["10ms", "2ms"],
+        _ => ["2ms", "400us"],
+    };
+    with(name, load, times)
+}
+
+/// The same with a given load, duration and warm-up.
+fn with(name: &str, load: &str, [duration, warmup]: [&str; 2]) -> Result<String, Error> {
     let mut file = File::default();
     let preset = presets::FABRICS.iter().find(|(known, _)| *known == name);
     let kind = variant(fabric::KINDS, name).filter(|_| !LISTED.contains(&name));
@@ -58,7 +76,9 @@ pub fn template(name: &str) -> Result<String, Error> {
     ));
     file.0.push('\n');
     let named = format!("{name:?}");
-    let top = [("name", &*named), ("duration", "\"10ms\""), ("warmup", "\"2ms\"")];
+    let [duration, warmup] = [duration, warmup].map(|time| format!("{time:?}"));
+    let top =
+        [("name", &*named), ("duration", &*duration), ("warmup", &*warmup), ("drain", "\"100ms\"")];
     file.keys(all(scenario::ROOT).filter(|key| !is_section(key)), &top);
     file.section("[fabric]");
     match (preset, kind) {
@@ -94,7 +114,7 @@ pub fn template(name: &str) -> Result<String, Error> {
         ("kind", "\"poisson\""),
         ("label", "\"search\""),
         ("sizes", "\"websearch\""),
-        ("load", "0.5"),
+        ("load", load),
     ];
     file.keys(traffic::COMMON.iter().chain(kind), &values);
     file.section("[hosts]");
@@ -192,6 +212,7 @@ mod tests {
                 content_hash(&plan)
             };
             let as_is = hash(&text);
+            assert_eq!(overload(&load(&text, "x.toml", &[]).unwrap()), None, "{name}");
             let mut defaults = 0;
             for (at, line) in text.match_indices("\n# ").map(|(at, _)| (at, &text[at + 3..])) {
                 let line = line.lines().next().unwrap();
