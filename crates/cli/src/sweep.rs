@@ -16,6 +16,7 @@ use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
 use crate::output::pretty;
 use crate::progress::Total;
+use crate::table::noted;
 use crate::worst::{self, Worst, worst};
 use crate::{Result, emit, print_stderr};
 
@@ -222,6 +223,7 @@ fn tables(sweep: &Sweep, worst: Option<&Worst>) -> String {
     out.push_str(&all_tables(&heads, ROWS, views, |of, view| rows(sweep, of, view), titled));
     let explained = legend(&out, count, baseline);
     out.push_str(&explained);
+    out.push_str(&noted(sweep.note.as_deref()));
     prose(&out)
 }
 

@@ -353,6 +353,27 @@ fn sweep_warnings_are_merged() {
     assert!(printed.stderr.contains("and 3 similar: "), "{}", printed.stderr);
 }
 
+/// Uplinks slower than hosts: two of them together are faster than one.
+#[test]
+fn ideal_times_of_paths_are_noted() {
+    let place = place();
+    let slow = ["fabric.spines=2", "fabric.fabric_link={ rate = '40Gbps', delay = '1us' }"];
+    let slow = slow.map(|change| ["--set", change]).concat();
+    let note = "Slowdowns have different denominators: the ideal completion time of one path for";
+    let swept = |routings: &str| {
+        let vary = format!("switch.routing={routings}");
+        sweep(&place, &[&["--vary", &vary][..], &slow].concat()).ok().replace('\n', " ")
+    };
+    assert!(swept("ecmp,spray").contains(&format!("{note} swift (ecmp), and")));
+    assert!(!swept("ecmp,symmetric-ecmp").contains(note));
+    for seeds in ["1", "2"] {
+        let args = ["--protocols", "swift,sird", "--seeds", seeds];
+        let text = place.call("compare", &[&args[..], &slow].concat()).ok().replace('\n', " ");
+        assert!(text.contains(&format!("{note} swift, and")), "{text}");
+    }
+    assert!(!place.call("compare", &["--protocols", "swift,sird"]).ok().contains(note));
+}
+
 #[test]
 fn whole_numbers_stay_whole() {
     let place = place();

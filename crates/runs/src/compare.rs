@@ -11,7 +11,7 @@ use tidegate_scenario::{Override, Plan};
 
 use crate::results::{Compared, Comparison, Results};
 use crate::run::{publish, run_numbered};
-use crate::{Destination, Error, RunOptions, Source, catalog, interrupt, load};
+use crate::{Destination, Error, RunOptions, Source, catalog, ideal_paths, interrupt, load};
 
 /// Runs the scenario under each of `protocols`, several at a time if there are enough threads. The
 /// results of each run go to its own subfolder of `options.out`, next to `comparison.json`.
@@ -97,7 +97,8 @@ impl Comparison {
         let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
         let (name, seed) = first.unwrap_or_default();
         let warnings = unlike(protocols, plans).into_iter().collect();
-        (Comparison { schema: 1, name, seed, warnings, runs }, failure)
+        let note = ideal_paths::note(plans.iter());
+        (Comparison { schema: 1, name, seed, warnings, note, runs }, failure)
     }
 
     /// Warnings of the comparison and of all its runs, each once. A warning that not every run has

@@ -19,6 +19,7 @@ pub mod estimate;
 pub mod fair_share;
 pub mod guarded;
 mod headers;
+mod ideal_paths;
 mod interop;
 pub mod interrupt;
 mod loading;

@@ -228,7 +228,8 @@ impl Aggregate {
         paired::compare(&mut [candidates.collect()], baseline.as_deref());
         let warnings = warnings(seeds.seeds(), comparisons, &runs);
         let (schema, name) = (Aggregate::SCHEMA, comparisons[0].name.clone());
-        Aggregate { schema, name, seeds: seeds.seeds().to_vec(), baseline, warnings, runs }
+        let note = comparisons[0].note.clone();
+        Aggregate { schema, name, seeds: seeds.seeds().to_vec(), baseline, warnings, note, runs }
     }
 }
 
@@ -264,7 +265,7 @@ mod tests {
         let mut summary = summary(seed);
         summary.warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
         let runs = vec![Compared { protocol: String::new(), summary }];
-        Comparison { schema: 1, name: "x".to_owned(), seed, warnings: Vec::new(), runs }
+        Comparison { schema: 1, name: "x".to_owned(), seed, warnings: Vec::new(), note: None, runs }
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub use forecast::{
 use crate::aggregated::{Aggregated, aggregated};
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
+use crate::ideal_paths;
 use crate::observe::{Control, Measurement, Observations, adapt, drive};
 use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
@@ -81,6 +82,9 @@ pub struct Sweep {
     /// Things that are allowed but probably not intended: each once, with the first run that has it
     /// and the number of others.
     pub warnings: Vec<String>,
+    /// A note for readers of its tables.
+    #[serde(skip)]
+    pub note: Option<String>,
     /// Every point, in the order of the design.
     pub points: Vec<SweepPoint>,
     /// Runs that failed. None of their measurements are included.
@@ -174,6 +178,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let baseline = design.baseline.clone();
     compare(&keys, &mut points, baseline.as_deref());
     let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
+    let note = note(design)?;
     let manifest = design.manifest(&seeds)?;
     let (schema, seeds) = (Sweep::SCHEMA, seeds.seeds().to_vec());
     Ok(Sweep {
@@ -183,6 +188,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
         seeds,
         baseline,
         warnings,
+        note,
         points,
         failed,
         kept,
@@ -198,6 +204,18 @@ fn unreachable_pairs(design: &Design) -> Result<Vec<u64>, Error> {
     }
     let apart = |point| Ok(tidegate_scenario::unreachable_pairs(&design.plan(point, None)?));
     (0..design.points.len()).map(apart).collect()
+}
+
+/// A note if the points have different ideal completion times for the same messages.
+fn note(design: &Design) -> Result<Option<String>, Error> {
+    let changes_paths = |key: &String| {
+        ["protocol", "routing", "params", "preset"].iter().any(|word| key.contains(word))
+    };
+    if !design.keys.iter().any(changes_paths) {
+        return Ok(None);
+    }
+    let plans = (0..design.points.len()).map(|point| design.plan(point, None));
+    Ok(ideal_paths::note(plans.collect::<Result<Vec<_>, _>>()?.iter()))
 }
 
 fn is_zero(number: &u64) -> bool {
