@@ -71,7 +71,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(text) => emit(&text),
         Err(error) => {
             if answers {
-                print_stderr(&format!("tidegate: {error}"));
+                print_error(&error);
             } else {
                 // The launcher (mpirun) ends all processes as soon as one fails.
                 std::thread::sleep(EXIT_DELAY);
@@ -113,6 +113,17 @@ fn emit(text: &str) -> u8 {
             print_stderr(&format!("tidegate: stdout: {error}"));
             1
         }
+    }
+}
+
+/// Writes an error to stderr, with its advice on a line of its own.
+fn print_error(error: &Error) {
+    match error {
+        Error::Advised { why, advice } => {
+            print_error(why);
+            print_stderr(advice);
+        }
+        error => print_stderr(&format!("tidegate: {error}")),
     }
 }
 

@@ -177,6 +177,11 @@ fn error_names_conflicting_protocols() {
     let place = racks("[[traffic]]\nkind = 'permutation'\nsizes = '20KB'\nprotocol = 'dctcp'\n");
     place.call("compare", &["--protocols", "swift,dcqcn"]).refused(
         2,
-        &["tidegate: under dcqcn: ", "switch.ecn: found nothing", "dctcp (traffic[1].protocol)"],
+        &[
+            "tidegate: under dcqcn: ",
+            "switch.ecn: found nothing",
+            "dctcp (traffic[1].protocol)",
+            "\nto compare the others: tidegate compare ",
+        ],
     );
 }

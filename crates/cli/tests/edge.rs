@@ -486,6 +486,10 @@ fn compare_set_applies_to_all_protocols() {
         plain,
         "it applies to a protocol that the file does not name"
     );
+    let advised = compare(set, "swift,dctcp").stderr;
+    let last = advised.lines().last().unwrap();
+    assert!(last.ends_with("of one protocol, use protocols.swift.params.base_target"), "{advised}");
+    compare("protocols.swift.params.base_target=1us", "swift,dctcp").ok();
     compare("transport.protocol=swift", "dctcp").refused(2, &["--protocols", "transport.protocol"]);
 }
 

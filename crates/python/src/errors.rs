@@ -19,7 +19,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
         Error::Usage { .. } | Error::Occupied(_) | Error::Busy(_) | Error::Alone(_) => {
             UsageError::new_err(text)
         }
-        Error::Scenario(_) => ScenarioError::new_err(text),
+        Error::Scenario(_) | Error::Advised { .. } => ScenarioError::new_err(text),
         Error::Output { .. } | Error::Capture { .. } => OutputError::new_err(text),
         Error::Unwritten { .. } | Error::Run(_) | Error::RankFailure(_) => RunError::new_err(text),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),

@@ -174,21 +174,46 @@ pub(crate) fn plans(
         .filter(|(_, one)| is_fit(one))
         .map(|(name, _)| name.as_str())
         .collect();
-    let command = match scenario {
-        Source::File(path) if !fit.is_empty() => {
-            let path = path.display();
-            format!(
-                "\nto compare the others: tidegate compare {path} --protocols {}",
-                fit.join(",")
-            )
-        }
-        _ => String::new(),
-    };
-    let others = |error| match error {
-        Error::Scenario(message) => Error::Scenario(message + &command),
+    let advised = |error| match error {
+        Error::Scenario(message) => match advice(scenario, overrides, &fit, &message) {
+            Some(advice) => Error::Advised { why: Box::new(Error::Scenario(message)), advice },
+            None => Error::Scenario(message),
+        },
         other => other,
     };
-    planned.into_iter().collect::<Result<_, Error>>().map_err(others)
+    planned.into_iter().collect::<Result<_, Error>>().map_err(advised)
+}
+
+/// Advice on an error under one of several protocols, of which `fit` have none: the keys of a
+/// parameter that only these have, or the command that compares these.
+fn advice(
+    scenario: &Source,
+    overrides: &[Override],
+    fit: &[&str],
+    message: &str,
+) -> Option<String> {
+    let refused = overrides.iter().find_map(|change| {
+        let is_named = message.contains(&format!("{}: {}: ", change.option, change.key));
+        change.key.strip_prefix("transport.params.").filter(|_| is_named)
+    });
+    match (scenario, refused) {
+        _ if fit.is_empty() => None,
+        (_, Some(param)) => {
+            let keys: Vec<String> =
+                fit.iter().map(|name| format!("protocols.{name}.params.{param}")).collect();
+            Some(format!(
+                "transport.params applies to every compared protocol; to set a parameter of one \
+                 protocol, use {}",
+                keys.join(" or ")
+            ))
+        }
+        (Source::File(path), None) => Some(format!(
+            "to compare the others: tidegate compare {} --protocols {}",
+            path.display(),
+            fit.join(",")
+        )),
+        _ => None,
+    }
 }
 
 /// Checks what all protocols share, including the scenario's own protocol.

@@ -20,6 +20,13 @@ pub enum Error {
     },
     /// A scenario, or a change to it, is invalid.
     Scenario(String),
+    /// An error with advice, which has a line of its own.
+    Advised {
+        /// The error.
+        why: Box<Error>,
+        /// The remedy.
+        advice: String,
+    },
     /// The folder for results already holds results.
     Occupied(PathBuf),
     /// Another process writes results to the folder.
@@ -103,7 +110,7 @@ impl Error {
             | Error::Capture { .. }
             | Error::Run(_)
             | Error::RankFailure(_) => 1,
-            Error::Unwritten { why, .. } => why.exit_code(),
+            Error::Unwritten { why, .. } | Error::Advised { why, .. } => why.exit_code(),
             Error::Interrupted => 130,
         }
     }
@@ -116,6 +123,7 @@ impl fmt::Display for Error {
             Error::Scenario(message) | Error::Run(message) | Error::Alone(message) => {
                 f.write_str(message)
             }
+            Error::Advised { why, advice } => write!(f, "{why}\n{advice}"),
             Error::Occupied(path) => write!(
                 f,
                 "--out {}: this folder holds results; choose another one, or replace them with \

@@ -95,6 +95,9 @@ impl Place<'_> {
             Error::Usage { option, message } => Error::Usage { option, message: named(message) },
             Error::Scenario(message) => Error::Scenario(named(message)),
             Error::Run(message) => Error::Run(named(message)),
+            Error::Advised { why, advice } => {
+                Error::Advised { why: Box::new(self.named(*why)), advice: named(advice) }
+            }
             error => error,
         }
     }
