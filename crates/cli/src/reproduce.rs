@@ -303,7 +303,8 @@ fn table(result: &Reproduction) -> String {
         result.claims.chunk_by(is_same).map(|claims| figure(result, claims)).collect();
     let is_any_derived = result.claims.iter().any(|claim| claim.derived);
     let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
-    let text = prose(&format!("{tables}{derived}{}\n", result.totals()));
+    let n = "n is the number of seeds with different runs.";
+    let text = prose(&format!("{tables}{derived}{n}\n{}\n", result.totals()));
     style::verdicts(&text)
 }
 
@@ -311,7 +312,7 @@ fn table(result: &Reproduction) -> String {
 fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
     let ClaimResult { paper, figure, .. } = &claims[0];
     let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
-    let mut table = new(&["claim", "verdict", result.source(), "measured", "unit", "text"], 6);
+    let mut table = new(&["claim", "verdict", result.source(), "measured", "n", "unit", "text"], 7);
     for claim in claims {
         let paper = number(claim.paper_value);
         table.add_row([
@@ -326,6 +327,7 @@ fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
     let figures =
         result.papers.iter().filter(|text| text.paper == *paper).flat_map(|text| &text.figures);
     let title =
+            claim.seeds.count.to_string(),
         figures.filter(|text| text.figure == *figure).map(|text| format!(": {}", text.title));
     format!("{paper}/{figure}{}\n{}\n", title.collect::<String>(), drawn(&table))
 }

@@ -48,6 +48,10 @@ fn reproduce_prints_claims_and_writes_figures() {
         }
         let verdict = claim["verdict"].as_str().unwrap();
         assert!(["reproduced", "direction", "deviates"].contains(&verdict), "{verdict}");
+        for key in ["short", "why"] {
+            let reason = claim[key].as_str().unwrap();
+            assert!(reason.contains("n = 1 seed, no alternative tested; other"), "{reason}");
+        }
     }
     let written = files(std::path::Path::new(&out));
     for name in ["reproduction.json", "reproduction.md", "plots.json", "report.html"] {
@@ -61,6 +65,7 @@ fn reproduce_prints_claims_and_writes_figures() {
     call(&["--out", &out, "--force", "--no-cache"]).refused(2, &["--cache"]);
 
     let plain = call(&[]).ok();
+    assert!(plain.contains("\nn is the number of seeds with different runs."), "{plain}");
     assert!(plain.contains("\nclaim ") && !plain.contains('\u{1b}'), "{plain}");
     #[cfg(target_os = "linux")]
     if let Some(text) =

@@ -104,6 +104,20 @@ impl ClaimResult {
             seeds: Seeds { count: chosen.seeds, least, most },
         }
     }
+
+    /// States in the reasons that one seed was run, and that other seeds and, unless `is_varied`,
+    /// alternatives are those of the record.
+    pub(crate) fn of_one_seed(mut self, is_varied: bool) -> ClaimResult {
+        let run = if is_varied { "n = 1 seed" } else { "n = 1 seed, no alternative tested" };
+        let others = if is_varied { "seeds" } else { "seeds and alternatives" };
+        let recorded = format!("{run}; other {others} as recorded");
+        self.short = match self.verdict {
+            Verdict::Reproduced => recorded.clone(),
+            _ => format!("{}; {recorded}", self.short).trim_start_matches("; ").to_owned(),
+        };
+        self.why = format!("{} {recorded}.", self.why).trim_start().to_owned();
+        self
+    }
 }
 
 /// Results of single seeds.

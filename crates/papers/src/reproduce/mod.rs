@@ -395,7 +395,11 @@ pub fn reproduce(
                 varied.push((format!("{SEEDS} seeds"), several));
             }
             let singles = claim.singles(|query, run| figure.value(query, run, |run| &runs[run]));
-            let claimed = ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
+            let mut claimed =
+                ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
+            if options.quick {
+                claimed = claimed.of_one_seed(options.sensitivity);
+            }
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 let changes = |choice| paper.changes(figure, claim, choice);
                 sensitivity::take(opens, &claimed, changes, |choice| {
