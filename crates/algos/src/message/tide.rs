@@ -204,20 +204,18 @@ impl Endpoint for Tide {
     }
 }
 
-/// Reasons why these parameters do not suit the path, each with its remedy.
+/// Reasons why these parameters do not suit the path, with remedies. Those about p are one text,
+/// because one value has to satisfy both.
 fn domain_warnings(params: &TideParams, path: &Path, rate_bps: f64) -> Vec<String> {
     let slope = params.slope_us();
-    // Rounded up, so that the product has no warning.
-    let multiple =
-        |factor: f64| format!("multiply p by {:.1}", -math::floor(-factor * 10.0) / 10.0);
-    let mut reasons = Vec::new();
+    let (mut of_p, mut factor, mut is_unstable) = (Vec::new(), 1.0_f64, false);
     let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
     let longest = 0.1 * slope;
     if packet > longest {
-        reasons.push(format!(
+        factor = packet / longest;
+        of_p.push(format!(
             "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {longest:.3} \
-             us: {}",
-            multiple(packet / longest)
+             us"
         ));
     }
     let law = TargetLaw::new(&params.target(), path.bdp_bytes, path.nic_rate);
@@ -229,16 +227,27 @@ fn domain_warnings(params: &TideParams, path: &Path, rate_bps: f64) -> Vec<Strin
         // The target grows with p, too.
         let k = params.k.as_us_f64();
         let left = stable - (target - k) / p;
-        let remedy = match left > 0.0 {
-            true => multiple((base_rtt + k) / (left * p)),
-            false => String::from("reduce m"),
-        };
-        reasons.push(format!(
+        is_unstable = left <= 0.0;
+        if !is_unstable {
+            factor = factor.max((base_rtt + k) / (left * p));
+        }
+        of_p.push(format!(
             "base RTT and target delay are {:.1} us, above {:.1} us, up to which shares of links \
-             between switches are stable: {remedy}",
+             between switches are stable",
             base_rtt + target,
             stable * p
         ));
+    }
+    if factor > 1.0 {
+        // Rounded up, so that the product has no warning.
+        of_p.push(format!("multiply p by {:.1}", -math::floor(-factor * 10.0) / 10.0));
+    }
+    if is_unstable {
+        of_p.push(String::from("reduce m"));
+    }
+    let mut reasons = Vec::new();
+    if !of_p.is_empty() {
+        reasons.push(of_p.join("; "));
     }
     if path.nic_rate > params.max_rate {
         let (nic, max) = (path.nic_rate, params.max_rate);
