@@ -9,8 +9,8 @@ use tidegate_core::{FabricProperties, Message, Path, Time};
 use super::transport::Stacks;
 
 /// Warns of protocols outside their design range on the longest path or on `shortest`, at the
-/// share that unlimited flows leave each other. Warnings of both paths that differ in numbers only
-/// are of one kind; then that for the longest is reported.
+/// share that unlimited flows leave each other. If warnings of both paths differ in numbers only,
+/// that for the longest is reported: it needs the larger change.
 pub(crate) fn outside(
     stacks: &Stacks<'_>,
     workload: &Workload,
@@ -21,13 +21,14 @@ pub(crate) fn outside(
     for (number, stack) in stacks.iter().enumerate() {
         let share = properties.host_rate.as_bps() as f64 / fan_in(workload, number as u16) as f64;
         let point = |path| stack.operating_point(&path, share);
-        let mut longest = point(properties.path());
-        add_other_kinds(
-            &mut longest.domain_warnings,
-            shortest.map_or(Vec::new(), |path| point(path).domain_warnings),
-        );
-        if let Some(warning) = longest.domain_warning() {
-            warnings.push(format!("{}: {warning}", stack.protocol().info().name));
+        let longest = point(properties.path()).domain_warnings;
+        let found = match shortest {
+            Some(shortest) => of_both(&longest, &point(shortest).domain_warnings),
+            None => longest,
+        };
+        if !found.is_empty() {
+            let name = stack.protocol().info().name;
+            warnings.push(format!("{name}: {}", found.join("; ")));
         }
     }
 }
@@ -57,31 +58,61 @@ fn fan_in(workload: &Workload, stack: u16) -> usize {
     received.into_values().max().unwrap_or(1)
 }
 
-/// Adds the warnings that differ from all present ones in more than numbers.
-fn add_other_kinds(warnings: &mut Vec<String>, others: Vec<String>) {
+/// The warnings for the longest path, and those for the shortest with a part that differs from all
+/// parts of these in more than numbers. A warning names its path unless both have it.
+fn of_both(longest: &[String], shortest: &[String]) -> Vec<String> {
     let kind = |text: &str| text.replace(|c: char| c.is_ascii_digit() || c == '.', "");
-    for other in others {
-        if !warnings.iter().any(|known| kind(known) == kind(&other)) {
-            warnings.push(other);
-        }
-    }
+    let kinds = |text: &String| text.split("; ").map(kind).collect::<Vec<_>>();
+    let known: Vec<String> = longest.iter().flat_map(kinds).collect();
+    let is_other = |text: &&String| kinds(text).iter().any(|kind| !known.contains(kind));
+    let of_longest = longest.iter().map(|text| match shortest.contains(text) {
+        true => text.clone(),
+        false => format!("on the longest path, {text}"),
+    });
+    let others = shortest.iter().filter(is_other);
+    of_longest.chain(others.map(|text| format!("on the shortest path, {text}"))).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::add_other_kinds;
+    use super::of_both;
     use crate::load;
 
     #[test]
-    fn other_kinds_of_warnings_are_added() {
+    fn warnings_of_two_paths_name_their_path() {
         let texts = |list: &[&str]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let mut warnings = texts(&["the target of 25.5us is low; set 1B", "the window is small"]);
-        add_other_kinds(
-            &mut warnings,
-            texts(&["the target of 4us is low; set 20B", "the target of 4us is high"]),
-        );
-        let expected = ["the target of 25.5us is low; set 1B", "the window is small"];
-        assert_eq!(warnings, [&expected[..], &["the target of 4us is high"]].concat());
+        let longest = texts(&["target 25.5us is low; RTT is long; set 60us", "window is small"]);
+        let shortest = texts(&["target 4us is low; set 47us", "target is high", "window is small"]);
+        let expected = [
+            "on the longest path, target 25.5us is low; RTT is long; set 60us",
+            "window is small",
+            "on the shortest path, target is high",
+        ];
+        assert_eq!(of_both(&longest, &shortest), expected);
+    }
+
+    #[test]
+    fn suggested_values_have_no_warning() {
+        let warnings = |params: &str| {
+            let text = format!(
+                "duration = '1ms'\n\
+                 transport = {{ protocol = 'poseidon', params = {{ {params} }} }}\n\
+                 fabric = {{ kind = 'clos', mtu = '1500B', pods = 2, racks_per_pod = 2, \
+                 hosts_per_rack = 2, aggs_per_pod = 2, cores_per_plane = 1, \
+                 host_link = {{ rate = '25Gbps', delay = '500ns' }}, \
+                 agg_link = {{ rate = '40Gbps', delay = '1us' }}, \
+                 core_link = {{ rate = '40Gbps', delay = '2us' }} }}\n\
+                 traffic = [{{ kind = 'poisson', sizes = 'websearch', load = 0.3 }}]"
+            );
+            load(&text, "x.toml", &[]).unwrap().warnings
+        };
+        let found = warnings("");
+        let text = found.iter().find(|text| text.starts_with("poseidon: ")).unwrap();
+        assert_eq!(text.matches("set p = ").count(), 1, "{text}");
+        assert!(text.starts_with("poseidon: on the longest path, a full packet"), "{text}");
+        let (_, values) = text.split_once("; set ").unwrap();
+        let found = warnings(&values.replace(" and ", ", "));
+        assert!(!found.iter().any(|text| text.starts_with("poseidon")), "{found:?}");
     }
 
     #[test]

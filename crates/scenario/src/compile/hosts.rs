@@ -68,9 +68,9 @@ pub(crate) fn uncovered(
     let mean = time.delay.times(2).plus(time.jitter);
     if !bdp_is_set && mean > base_rtt.scale(0.1) {
         warnings.push(format!(
-            "hosts.stack_delay and stack_jitter add {:.2} us to a round trip with a base RTT of \
-             {:.2} us, but the BDP does not include them: windows of one BDP cannot fill the \
-             links; increase transport.bdp",
+            "hosts.stack_delay and stack_jitter add {:.2} us to a round trip, with a base RTT of \
+             {:.2} us on the longest path, but the BDP does not include them: windows of one BDP \
+             cannot fill the links; increase transport.bdp",
             mean.as_us_f64(),
             base_rtt.as_us_f64()
         ));

@@ -30,7 +30,8 @@ fn the_shortest_path_can_be_outside_a_domain() {
         plan(&text).warnings
     };
     let long = warnings("theta-powertcp", 2, "beta = '5KB'");
-    assert!(long.len() == 1 && long[0].starts_with("theta-powertcp: tau is "), "{long:?}");
+    let start = "theta-powertcp: on the shortest path, tau is ";
+    assert!(long.len() == 1 && long[0].starts_with(start), "{long:?}");
     assert_eq!(warnings("theta-powertcp", 2, "beta = '5KB', tau = 'path'"), Vec::<String>::new());
     let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
     assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
@@ -38,6 +39,7 @@ fn the_shortest_path_can_be_outside_a_domain() {
     // TIMELY warns of both paths with their base RTTs: only the longest is reported.
     let far = warnings("timely", 2, "t_low = '1us'");
     assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
+    assert!(far[0].starts_with("timely: on the longest path, t_low = "), "{far:?}");
 }
 
 #[test]
