@@ -174,7 +174,7 @@ fn switch_errors() {
     answer(&["switch", &file, "--set", "port.0.rate=10"])
         .refused(2, &["--set port.0.rate=10", "port[0].rate", "a rate"]);
     answer(&["switch", &file, "--duration", "soon"]).refused(2, &["--duration", "a duration"]);
-    answer(&["switch", "nowhere.toml"]).refused(2, &["nowhere.toml"]);
+    answer(&["switch", "nowhere.toml"]).refused(2, &["nowhere.toml", "docs/switch.md"]);
     // Another process uses one of the addresses.
     let taken = UdpSocket::bind(("127.0.0.1", hosts.listen + 1)).unwrap();
     let at = taken.local_addr().unwrap().to_string();

@@ -115,7 +115,8 @@ fn stem<'a>(origin: &'a str, unnamed: &'a str) -> Cow<'a, str> {
 /// # Errors
 /// If the file cannot be read, is not UTF-8, or is invalid; see [`Error`].
 pub fn software_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch, Error> {
-    let (text, origin) = (text(path)?, path.display().to_string());
+    let expected = "the TOML file of a switch; docs/switch.md has examples";
+    let (text, origin) = (text_of(path, expected)?, path.display().to_string());
     let (document, _) = document(&text, &origin, overrides)?;
     let root = read::check::table(document, software::ROOT, "")?;
     software::software_switch(&root, &stem(&origin, "switch"))
@@ -134,13 +135,18 @@ pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
 /// # Errors
 /// If the file cannot be read, or is not UTF-8.
 pub fn text(path: &Path) -> Result<String, Error> {
+    let expected = match path.join("manifest.json").is_file() {
+        true => "a scenario file, such as manifest.json in this folder",
+        false => "a scenario file; `tidegate new` writes one",
+    };
+    text_of(path, expected)
+}
+
+/// Reads the text of a file, which messages describe as `expected`.
+fn text_of(path: &Path, expected: &str) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
         let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
-        let expected = match path.join("manifest.json").is_file() {
-            true => "a scenario file, such as manifest.json in this folder",
-            false => "a scenario file; `tidegate new` writes one",
-        };
         Error::whole(&origin, files::unreadable(&why), expected).suggest(near)
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
