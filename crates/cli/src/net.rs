@@ -14,7 +14,6 @@ use tidegate_workbench::options;
 
 use crate::format::{bound, signs, tail};
 use crate::interrupt::interrupt_flag;
-use crate::options::Verbosity;
 use crate::output::pretty;
 use crate::{Error, Result, emit, print_stderr};
 
@@ -64,8 +63,9 @@ struct Endpoint {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    #[command(flatten)]
-    verbosity: Verbosity,
+    /// Print neither the address, sessions and the line per second, nor warnings
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 impl Endpoint {
@@ -90,7 +90,7 @@ impl Endpoint {
     }
 
     fn notice(&self) -> impl Fn(&str) {
-        let quiet = self.verbosity.quiet;
+        let quiet = self.quiet;
         move |line| {
             if !quiet {
                 print_stderr(line);

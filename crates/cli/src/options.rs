@@ -143,7 +143,7 @@ pub(crate) struct Verbosity {
     /// Print no progress and no warnings
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// If the command runs scenarios, also print their resolved settings and each step
+    /// Also print the resolved settings of scenarios, and each step
     #[arg(short, long, conflicts_with = "quiet")]
     pub(crate) verbose: bool,
 }

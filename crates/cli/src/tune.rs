@@ -77,8 +77,9 @@ pub(crate) struct Tune {
     json: bool,
     #[command(flatten)]
     kept: CacheArgs,
-    #[command(flatten)]
-    verbosity: Verbosity,
+    /// Print no progress and no warnings
+    #[arg(short, long)]
+    quiet: bool,
 }
 
 /// Starts a search. Until it handles Ctrl-C, the signal ends the interpreter.
@@ -96,7 +97,7 @@ const PYTHON: &str = "TIDEGATE_PYTHON";
 pub(crate) fn tune(args: &Tune) -> Result<String> {
     let python = std::env::var_os(PYTHON).unwrap_or_else(|| OsString::from("python3"));
     check(&python)?;
-    let cache = args.kept.folder(args.verbosity)?;
+    let cache = args.kept.folder(Verbosity { quiet: args.quiet, verbose: false })?;
     let options = serde_json::json!({
         "scenario": args.path,
         "protocols": args.protocols,
@@ -115,7 +116,7 @@ pub(crate) fn tune(args: &Tune) -> Result<String> {
         "out": args.out,
         "force": args.force,
         "json": args.json,
-        "quiet": args.verbosity.quiet,
+        "quiet": args.quiet,
         "cache": cache.map_or(serde_json::Value::Bool(false), |cache| {
             cache.display().to_string().into()
         }),

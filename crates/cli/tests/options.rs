@@ -99,6 +99,7 @@ fn quiet_prints_only_errors() {
     assert_eq!((all.stderr.as_str(), all.code), ("", Some(0)));
     place.run(&["-q", "--set", "fabric.mtu=1"]).refused(2, &["fabric.mtu"]);
     place.run(&["-q", "-v"]).refused(2, &["--quiet", "--verbose"]);
+    answer(&["tune", "-v"]).refused(2, &["'-v'"]);
     for call in [&["reproduce", "--list", "-q"][..], &["reproduce", "--list", "-v"]] {
         assert_eq!(answer(call).code, Some(0));
     }
