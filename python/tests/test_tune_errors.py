@@ -75,6 +75,7 @@ def test_errors_name_the_option_of_the_user(tmp_path):
         ({"over": {"faults.failure": ["each-link"]}}, "--over: ", "expected failures by name"),
         ({"over": {load: [0.5]}, "set": {load: 0.3}}, "--over ", '"--set traffic.0.load=0.3" ch'),
         ({"ranges": {"swift.nope": (1, 2)}}, "--range: swift.nope: ", "unknown parameter"),
+        ({"ranges": {"swift.fs_range": ("1", "2")}}, "--range: ", "values with a unit: ps, ns, us"),
         ({"ranges": {"swift.beta": (2, 1)}}, "--range: swift.beta: ", "found 2..1, expected a"),
     ]:
         with pytest.raises((tidegate.ScenarioError, tidegate.UsageError)) as why:

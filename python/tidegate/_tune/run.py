@@ -69,7 +69,9 @@ def _check_names(names: Sequence[str], params: Sequence[str], ranges: Iterable[s
 
 
 def _ranges(given: Any) -> dict[str, tuple[Any, Any]]:
-    expected = 'a mapping of parameters to pairs of values, such as {"poseidon.p": (10, 80)}'
+    expected = (
+        'a mapping of parameters to pairs of values, such as {"poseidon.p": ("10us", "80us")}'
+    )
     found = {} if given is None else given
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
         raise UsageError(f"--range: found {given!r}, expected {expected}")

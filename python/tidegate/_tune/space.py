@@ -110,6 +110,11 @@ def _axis(one: Parameter, given: tuple[Any, Any] | None, place: str) -> Axis | N
     start = magnitude(one.default)
     if given is not None:
         (low, unit), (high, other) = (_number(one, end, place) for end in given)
+        if one.unit is not None and "" in (unit, other):
+            raise UsageError(
+                f"{place}: found {given[0]}..{given[1]}, expected two values with a unit: "
+                f"{one.unit}"
+            )
         if unit != other or not low < high:
             raise UsageError(
                 f"{place}: found {given[0]}..{given[1]}, expected a smaller and a "
