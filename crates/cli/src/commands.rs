@@ -32,10 +32,11 @@ pub(crate) fn run(command: Command) -> Result<String> {
         },
         Command::Compare { scenario, protocols, baseline, how, dry_run } => {
             let protocols = compared(&scenario, protocols, how.verbosity)?;
+            let baseline = baseline.as_deref();
+            workbench::baseline(baseline, &protocols)?;
             if dry_run {
                 return forecast(&scenario, Some(&protocols), &how, &Packets::default());
             }
-            let baseline = baseline.as_deref();
             if let Some(seeds) = scenario.several_seeds() {
                 return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
             }

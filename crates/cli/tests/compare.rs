@@ -173,6 +173,15 @@ fn warning_pausing_and_dropping_switches() {
 }
 
 #[test]
+fn an_unlisted_baseline_is_refused_first() {
+    for more in [&[][..], &["--seeds", "2"], &["--dry-run"]] {
+        let call = [&["--protocols", "swift,dctcp", "--baseline", "homa"], more].concat();
+        let words = ["--baseline: `homa` is not among the protocols", "they are swift, dctcp"];
+        Place::usual().call("compare", &call).refused(2, &words);
+    }
+}
+
+#[test]
 fn error_names_conflicting_protocols() {
     let place = racks("[[traffic]]\nkind = 'permutation'\nsizes = '20KB'\nprotocol = 'dctcp'\n");
     place.call("compare", &["--protocols", "swift,dcqcn"]).refused(

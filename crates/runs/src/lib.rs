@@ -58,6 +58,7 @@ pub use headers::headers;
 pub use interop::{Written, export, import};
 pub use loading::{load, schema, set, template, vary};
 pub use observe::Progress;
+pub use paired::baseline;
 pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS, is_share, key_words, limits, words};

@@ -30,7 +30,7 @@ pub(crate) struct Candidate<'a> {
 ///
 /// # Errors
 /// When the requested baseline is not in `names`.
-pub(crate) fn baseline(wanted: Option<&str>, names: &[String]) -> Result<Option<String>, Error> {
+pub fn baseline(wanted: Option<&str>, names: &[String]) -> Result<Option<String>, Error> {
     let Some(wanted) = wanted else {
         return Ok(names.first().filter(|_| names.len() > 1).cloned());
     };
