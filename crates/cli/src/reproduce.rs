@@ -258,7 +258,7 @@ pub(crate) fn report(args: &Report) -> Result<String> {
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {
-    let mut table = new(&["figure", "runs", "description", "claims"], 4);
+    let mut table = new(&["figure", "runs per seed", "description", "claims"], 4);
     for figure in figures {
         let name = format!("{}/{}", figure.paper, figure.figure);
         let claims = ranges(&figure.claims).join(", ");

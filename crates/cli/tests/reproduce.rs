@@ -19,7 +19,8 @@ pub(crate) fn small() -> String {
 #[test]
 fn reproduce_lists_figures_and_refuses_others() {
     let figure = small();
-    assert!(answer(&["reproduce", "--list"]).ok().contains(&figure));
+    let list = answer(&["reproduce", "--list"]).ok();
+    assert!(list.contains(&figure) && list.contains(" runs per seed "), "{list}");
     answer(&["reproduce", "no-such-paper"])
         .refused(2, &["reproduce", "no-such-paper", "expected one of"]);
     answer(&["reproduce", "poseidn/14", "--list"])

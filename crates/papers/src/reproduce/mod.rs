@@ -136,7 +136,7 @@ pub struct FigureInfo {
     pub figure: String,
     /// Its title.
     pub title: String,
-    /// Number of its runs.
+    /// Number of its runs with one seed.
     pub runs: usize,
     /// Names of its claims.
     pub claims: Vec<String>,
