@@ -33,6 +33,11 @@ pub(crate) fn shown(text: &str) -> String {
     shown
 }
 
+/// A count with its noun, whose plural ends with an s: `1 run`, `2 runs`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Formats a number with three significant digits, and at most three decimals.
 pub(crate) fn digits(x: f64) -> String {
     if x == 0.0 {

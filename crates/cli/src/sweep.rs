@@ -10,7 +10,7 @@ use tidegate_workbench::{
 };
 
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
-use crate::format::{bytes, clock, heads, shown, text};
+use crate::format::{bytes, clock, counted, heads, shown, text};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
@@ -159,7 +159,7 @@ fn design(args: &SweepArgs) -> Result<Design> {
 /// `84 runs, 12 of them cached. The others need about …`
 fn forecast_text(forecast: &SweepForecast) -> String {
     let SweepForecast { runs, kept, probes, .. } = *forecast;
-    let runs = format!("{runs} runs, {kept} of them cached");
+    let runs = format!("{}, {kept} of them cached", counted(runs, "run"));
     if probes == 0 {
         return format!("{runs}: nothing remains to run.\n");
     }
@@ -205,16 +205,16 @@ fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
 
 fn tables(sweep: &Sweep, worst: Option<&Worst>) -> String {
     let count = sweep.seeds.len();
-    let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
     let kept = match sweep.kept {
         0 => String::new(),
         kept => format!(", {kept} of them cached"),
     };
     let name = shown(&sweep.name);
     let keys = shown(&sweep.keys.join(", "));
-    let runs = sweep.count();
-    let mut out =
-        format!("{name}: {points} points, {count} {seeds}, {runs} runs{kept}\nVaried: {keys}\n");
+    let [points, seeds, runs] =
+        [(sweep.points.len(), "point"), (count, "seed"), (sweep.count(), "run")]
+            .map(|(count, noun)| counted(count, noun));
+    let mut out = format!("{name}: {points}, {seeds}, {runs}{kept}\nVaried: {keys}\n");
     out.push_str(&worst::table(sweep, worst).unwrap_or_default());
     let heads = heads(&sweep.keys);
     let baseline = sweep.baseline.as_deref();
@@ -254,6 +254,8 @@ mod tests {
         assert!(takes(&short).starts_with("less than a million packet-hops, 3:05"));
         let most = SweepForecast { bound: Bound::AtMost, ..forecast };
         assert!(takes(&most).starts_with("at most 1234 M packet-hops, 3:05"));
+        let one = SweepForecast { runs: 1, kept: 0, ..forecast };
+        assert!(forecast_text(&one).starts_with("1 run, 0 of them cached. "));
         let done = SweepForecast { kept: 84, probes: 0, ..forecast };
         assert!(forecast_text(&done).ends_with("84 of them cached: nothing remains to run.\n"));
     }
