@@ -10,6 +10,7 @@ use super::replies::{REPLY, REPLY_LABEL};
 use super::{RunSettings, csv};
 use crate::error::Error;
 use crate::read::keys::{Key, Optional, Required, Shape, key};
+use crate::read::quantity::rounded_up;
 use crate::read::table::Table;
 
 pub(crate) const KEYS: &[Key] = &[
@@ -43,6 +44,7 @@ pub(crate) fn pattern(
     // Without the folder, because warnings are results.
     let file = Path::new(table.get::<&str>("file")).file_name().unwrap_or_default().display();
     let last = |arrivals: &[Arrival]| arrivals.last().map_or(Time::ZERO, |arrival| arrival.at);
+    let shown = |at: Time| rounded_up(at.since(Time::ZERO));
     let scale = table.find::<f64>("scale").unwrap_or(1.0);
     let scaled = |at: Time| start + Span::from_ps_f64((at.as_ps() as f64 / scale).round());
     let before = start + last(&arrivals).since(Time::ZERO);
@@ -58,19 +60,22 @@ pub(crate) fn pattern(
     // The run has the length of the trace, or more.
     if scale > 1.0 && before < duration && !until_done && arrivals.len() == all {
         warnings.push(format!(
-            "{file}: with scale = {scale}, the last message starts at {} instead of {before}, but \
-             the run still measures until {duration}, so mean loads are too low: divide \
+            "{file}: with scale = {scale}, the last message starts at {} instead of {}, but \
+             the run still measures until {}, so mean loads are too low: divide \
              `duration` and `warmup`, counted from `start`, by scale, too, or set until = \"done\"",
-            last(&arrivals)
+            shown(last(&arrivals)),
+            shown(before),
+            shown(duration)
         ));
     }
     let late = arrivals.iter().filter(|arrival| arrival.at >= duration).count();
     if late > 0 {
         warnings.push(format!(
-            "{file}: {late} of {} messages start after the end of the run at {duration} and are \
+            "{file}: {late} of {} messages start after the end of the run at {} and are \
              not sent: set `duration` to more than {}, the last start",
             arrivals.len(),
-            last(&arrivals)
+            shown(duration),
+            shown(last(&arrivals))
         ));
     }
     Ok(Pattern::Trace(arrivals))

@@ -7,6 +7,20 @@ use tidegate_core::{Extent, Rate, Span};
 
 use crate::error::{either, nearest};
 
+/// A duration for messages, rounded up to four significant digits: `9.984ms`.
+pub(crate) fn rounded_up(span: Span) -> String {
+    let step = 10u64.pow(span.as_ps().max(1).ilog10().saturating_sub(3));
+    let ps = span.as_ps().div_ceil(step).saturating_mul(step);
+    let fitting =
+        TIME.units.iter().filter(|(_, size)| *size <= ps.max(1)).max_by_key(|unit| unit.1);
+    match fitting {
+        Some((unit, size)) if ![0, u64::MAX].contains(&span.as_ps()) => {
+            format!("{}{unit}", ps as f64 / *size as f64)
+        }
+        _ => span.to_string(),
+    }
+}
+
 /// A kind of quantity.
 pub(crate) struct Dimension {
     /// Noun with its article.
@@ -322,6 +336,22 @@ impl Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_of_messages_have_four_digits() {
+        for (ps, shown) in [
+            (0, "0us"),
+            (999, "999ps"),
+            (1_250_000, "1.25us"),
+            (9_983_650_000, "9.984ms"),
+            (9_999_900_000, "10ms"),
+            (25_000_000_000, "25ms"),
+            (61_234_000_000_000, "61.24s"),
+            (u64::MAX, "inf"),
+        ] {
+            assert_eq!(rounded_up(Span::ps(ps)), shown);
+        }
+    }
 
     #[test]
     fn quantities_are_exact() {

@@ -27,6 +27,7 @@ use std::path::Path;
 use tidegate_core::{Rate, Span};
 
 use crate::error::Error;
+use crate::read::quantity::rounded_up;
 use crate::{files, options};
 
 pub use distribution::{largest_difference, percentile};
@@ -149,9 +150,11 @@ impl Workload {
         }
         if needed > trace.duration {
             warnings.push(format!(
-                "all flows start within {}, but the busiest host needs {needed} for its bytes at \
-                 {}: loads refer to that time",
-                trace.duration, host_link.rate
+                "all flows start within {}, but the busiest host needs {} for its bytes at {}: \
+                 loads refer to that time",
+                rounded_up(trace.duration),
+                rounded_up(needed),
+                host_link.rate
             ));
             trace.duration = time::rounded(needed);
         }

@@ -267,7 +267,7 @@ fn a_scaled_trace_needs_a_scaled_run() {
     let [short, exact] = ["duration = \"2600ns\"", "duration = \"1300ns\""];
     assert_eq!(warnings("", short), Vec::<String>::new());
     let twice = warnings("scale = 2", short);
-    for words in ["at 1250ns instead of 2500ns", "`duration` and `warmup`", "until = \"done\""] {
+    for words in ["at 1.25us instead of 2.5us", "`duration` and `warmup`", "until = \"done\""] {
         assert!(twice.len() == 1 && twice[0].contains(words), "{words}: {twice:?}");
     }
     let done = format!("{short}\nuntil = \"done\"");
@@ -275,7 +275,7 @@ fn a_scaled_trace_needs_a_scaled_run() {
         assert_eq!(warnings(scale, run), Vec::<String>::new(), "{scale}, {run}");
     }
     let half = warnings("scale = 0.5", short);
-    let late = "trace.csv: 1 of 3 messages start after the end of the run at 2600ns and are not \
+    let late = "trace.csv: 1 of 3 messages start after the end of the run at 2.6us and are not \
                 sent: set `duration` to more than 5us";
     assert!(half.len() == 1 && half[0].starts_with(late), "{half:?}");
 }
