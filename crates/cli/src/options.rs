@@ -34,10 +34,13 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// The overrides of the file. `--seed` takes precedence over `--set seed=`.
+    /// The overrides of the file. `--seed` together with `--set seed=` is an error.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
         let mut set = self.set()?;
-        set.extend(self.seed.map(|seed| of_seed("--seed", seed)));
+        if let Some(seed) = self.seed {
+            workbench::only_seeds("--seed", &set)?;
+            set.push(of_seed("--seed", seed));
+        }
         Ok(set)
     }
 
@@ -70,7 +73,7 @@ impl SeededScenario {
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
         let Some(seeds) = &self.seeds else { return self.one.overrides() };
         let mut set = self.one.set()?;
-        workbench::only_seeds(&set)?;
+        workbench::only_seeds("--seeds", &set)?;
         if let [seed] = seeds.seeds() {
             set.push(of_seed("--seeds", *seed));
         }

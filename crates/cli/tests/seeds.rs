@@ -159,6 +159,7 @@ fn wrong_seed_lists() {
         (&["--seeds", "1..3", "--pcap", "x"], &["--seeds", "--pcap"]),
         (&["--seeds", "1..3", "--set", "seed=4"], &["--seeds", "--set seed=4"]),
         (&["--seeds", "7..7", "--set", "seed=4"], &["--seeds", "--set seed=4"]),
+        (&["--seed", "2", "--set", "seed=4"], &["--seed: cannot be combined", "--set seed=4"]),
         (&["--seeds", "1..3", "--set", "fabric.spine=2"], &["--set", "spine"]),
     ] {
         place.run(&[args, &["--out", &out]].concat()).refused(2, words);

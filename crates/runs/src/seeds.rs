@@ -54,7 +54,7 @@ pub fn run_seeds(
     seeds: &SeedList,
     options: &RunOptions<'_>,
 ) -> Result<Aggregate, Error> {
-    only_seeds(overrides)?;
+    only_seeds("--seeds", overrides)?;
     let baseline = paired::baseline(baseline, protocols.unwrap_or_default())?;
     let plans = {
         let (scenario, overrides) = (scenario.into(), overrides.to_vec());
@@ -165,7 +165,7 @@ pub fn seeded_plans(
     let scenario = scenario.into();
     match (seeds, protocols) {
         (Some(seeds), _) => {
-            only_seeds(overrides)?;
+            only_seeds("--seeds", overrides)?;
             Ok(plans(&scenario, overrides, protocols, seeds)?.into_iter().flatten().collect())
         }
         (None, Some(protocols)) => compare::plans(&scenario, overrides, protocols),
@@ -173,14 +173,14 @@ pub fn seeded_plans(
     }
 }
 
-/// Checks that no override sets the seed beside a list of seeds, `--seeds`.
+/// Checks that no override sets the seed beside an option for it: `--seeds` or `--seed`.
 ///
 /// # Errors
 /// When an override does.
-pub fn only_seeds(overrides: &[Override]) -> Result<(), Error> {
+pub fn only_seeds(option: &'static str, overrides: &[Override]) -> Result<(), Error> {
     let Some(other) = overrides.iter().find(|change| change.key == "seed") else { return Ok(()) };
     let message = format!("cannot be combined with {}, which also sets the seed", other.option);
-    Err(Error::Usage { option: "--seeds", message })
+    Err(Error::Usage { option, message })
 }
 
 /// The plan for each seed and protocol.

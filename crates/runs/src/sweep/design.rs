@@ -163,7 +163,7 @@ impl Design {
     fn checked(self) -> Result<Design, Error> {
         let Design { changes, points, seeds, .. } = &self;
         if seeds.is_some() {
-            only_seeds(changes)?;
+            only_seeds("--seeds", changes)?;
         }
         let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
         if points.len() * seeds > RUNS_MAX {
