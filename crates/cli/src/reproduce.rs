@@ -82,9 +82,10 @@ pub(crate) struct Report {
     /// and pictures; needs Chromium in PATH
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pages: Option<PathBuf>,
-    /// Width of SVG and PDF figures: one column (3.33 in) or the full page (7 in)
-    #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
-    width: FigureWidth,
+    /// Width of figures of --svg and --pdf: one column (3.33 in, the default) or the full page
+    /// (7 in)
+    #[arg(long, value_name = "WIDTH", value_parser = width())]
+    width: Option<FigureWidth>,
     /// Colours of SVG figures: black on white, or the light or dark setting of the reader
     #[arg(long, value_name = "SCHEME", value_parser = scheme(), default_value = "light")]
     #[arg(requires = "svg")]
@@ -225,6 +226,12 @@ fn dry_run(args: &Reproduce, cache: Option<&Path>) -> Result<String> {
 
 /// Runs `tidegate report`.
 pub(crate) fn report(args: &Report) -> Result<String> {
+    if args.width.is_some() && args.svg.is_none() && args.pdf.is_none() {
+        let message = "sets the width of SVG and PDF figures, but none are written: add --svg DIR \
+                       or --pdf FILE";
+        return Err(Error::Usage { option: "--width", message: message.to_owned() });
+    }
+    let figure_width = args.width.unwrap_or(FigureWidth::Column);
     if let Some(address) = args.serve {
         return follow::serve(address, &args.folders);
     }
@@ -235,12 +242,12 @@ pub(crate) fn report(args: &Report) -> Result<String> {
     let mut text = String::new();
     // Figures come first: they fail if no browser is installed.
     if let Some(folder) = &args.svg {
-        let count = workbench::write_svg(&page, args.width, args.scheme, folder)?;
+        let count = workbench::write_svg(&page, figure_width, args.scheme, folder)?;
         let figures = if count == 1 { "figure is" } else { "figures are" };
         text.push_str(&format!("{count} {figures} in {}\n", shown(folder)));
     }
     if let Some(file) = &args.pdf {
-        workbench::write_pdf(&page, args.width, file)?;
+        workbench::write_pdf(&page, figure_width, file)?;
         text.push_str(&format!("The figures are in {}\n", shown(file)));
     }
     if let Some(folder) = &args.pages {
@@ -320,6 +327,7 @@ fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
             claim.verdict.name().to_owned(),
             if claim.derived { format!("({paper})") } else { paper },
             number(claim.measured),
+            claim.seeds.count.to_string(),
             claim.unit.clone(),
             claim.text.clone(),
         ]);
@@ -327,7 +335,6 @@ fn figure(result: &Reproduction, claims: &[ClaimResult]) -> String {
     let figures =
         result.papers.iter().filter(|text| text.paper == *paper).flat_map(|text| &text.figures);
     let title =
-            claim.seeds.count.to_string(),
         figures.filter(|text| text.figure == *figure).map(|text| format!(": {}", text.title));
     format!("{paper}/{figure}{}\n{}\n", title.collect::<String>(), drawn(&table))
 }

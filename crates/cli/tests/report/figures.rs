@@ -80,5 +80,6 @@ fn figures_need_a_browser() {
     assert_eq!(files(&place.path("run")), before);
     assert_eq!(files(&place.path("")), ["run", "scenario.toml"]);
     answer(&["report", &out, "--width", "huge"]).refused(2, &["--width", "column", "page"]);
+    answer(&["report", &out, "--width", "page"]).refused(2, &["--width", "--svg", "--pdf"]);
     answer(&["report", &out, "--scheme", "auto"]).refused(2, &["--svg"]);
 }
