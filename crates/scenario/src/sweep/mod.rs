@@ -45,8 +45,8 @@ const POINTS_MAX: u64 = 100_000;
 /// name of the option or file in messages.
 ///
 /// # Errors
-/// If a key is the seed, no key varies, a point occurs twice, zipped axes have different lengths,
-/// there are too many points, or more points are to be drawn than the grid has.
+/// If a key is the seed, or the name alone, no key varies, a point occurs twice, zipped axes have
+/// different lengths, there are too many points, or more points are to be drawn than the grid has.
 pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Error> {
     let wrong = |found: String, expected: &str| Err(Error::whole(option, found, expected));
     if axes.is_empty() {
@@ -56,6 +56,16 @@ pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Err
         return wrong(
             "the key seed".into(),
             "--seeds, or the key seeds of the sweep file, instead",
+        );
+    }
+    // Zipped with other keys, names label the points.
+    let mut other = axes.iter().filter(|axis| axis.key != "name");
+    let is_alone =
+        axes.iter().any(|axis| axis.key == "name") && (mode != Mode::Zip || other.next().is_none());
+    if is_alone {
+        return wrong(
+            "the key name, which does not change a run".into(),
+            "another key, or mode zip with other keys, where names label the points",
         );
     }
     let lengths: Vec<u64> = axes.iter().map(|axis| axis.values.len() as u64).collect();
@@ -211,6 +221,8 @@ mod tests {
         for (all, mode, expected) in [
             (&[][..], Mode::Grid, "found no axis"),
             (&["seed=1,2"], Mode::Grid, "the key seed, expected --seeds"),
+            (&["name=a,b", "x=1"], Mode::Grid, "the key name, which does not change a run"),
+            (&["name=a,b"], Mode::Zip, "the key name, which does not change a run"),
             (&["a=1..400", "b=1..400"], Mode::Grid, "160000 points, expected 1 to 100000"),
             (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected the same number"),
             (&["a=1,2", "b=1,2,3"], random(7), "found 7 points, expected at most 6"),
