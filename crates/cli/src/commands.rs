@@ -1,7 +1,7 @@
 //! The subcommands.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use clap::CommandFactory;
 use tidegate_workbench::{
@@ -10,7 +10,7 @@ use tidegate_workbench::{
 
 use crate::args::{Args, Command};
 use crate::engine::Threads;
-use crate::format::{bytes, shown};
+use crate::format::{bytes, counted, shown};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
 use crate::options::{
@@ -159,15 +159,15 @@ fn forecast(
     let options = options(how, None);
     let options = RunOptions { capture: packets.capture(), ..options };
     let forecast = workbench::forecast_runs(&plans, &options)?;
-    if options.capture.is_some() {
-        warn_of_size(&plans[0], &options, &|warning| how.verbosity.warn(warning))?;
-    }
+    let warn = |warning: &str| how.verbosity.warn(warning);
+    let size = options.capture.map(|_| warn_of_size(&plans[0], &options, &warn)).transpose()?;
     if how.json {
         return Ok(pretty(&forecast));
     }
-    let runs =
-        if forecast.runs == 1 { "1 run".to_owned() } else { format!("{} runs", forecast.runs) };
-    Ok(prose(&format!("{runs}: {}.\n", sweep::takes(&forecast))))
+    let runs = counted(forecast.runs, "run");
+    let capture = size.map(|size| format!(" The capture takes about {}.", bytes(Some(size))));
+    let capture = capture.unwrap_or_default();
+    Ok(prose(&format!("{runs}: {}.{capture}\n", sweep::takes(&forecast))))
 }
 
 /// A larger capture is warned of.
@@ -217,6 +217,8 @@ fn run_one(
         let options = RunOptions { capture: packets.capture(), ..options(how, None) };
         expected = Some(warn_of_size(&plan, &options, &warn)?);
     }
+    let packets_captured = AtomicU64::new(0);
+    let captured = |count: u64| packets_captured.store(count, Ordering::Relaxed);
     let (result, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let has_warned = AtomicBool::new(false);
         let update = |number: usize, progress: &workbench::Progress| {
@@ -231,7 +233,8 @@ fn run_one(
             options.progress.iter().for_each(|listener| listener(number, progress));
         };
         let capture = packets.capture();
-        let options = RunOptions { capture, ranks, progress: Some(&update), ..*options };
+        let (progress, captured) = (Some(&update as workbench::ProgressListener<'_>), &captured);
+        let options = RunOptions { capture, captured: Some(captured), ranks, progress, ..*options };
         (workbench::run(&plan, &options), options.threads())
     });
     let (summary, unwritten) = done(result, one_run)?;
@@ -245,7 +248,13 @@ fn run_one(
         (None, Some(_)) => Threads::Of(threads, "a capture needs a single thread"),
         (None, None) => Threads::Of(threads, "more would hardly be faster"),
     };
-    ended(table::run(&summary, threads), unwritten, how.announced_out())
+    let mut text = table::run(&summary, threads);
+    if let Some(file) = pcap {
+        let packets = counted(packets_captured.into_inner() as usize, "packet");
+        let file = shown(&file.display().to_string());
+        text.push_str(&format!("\nThe capture of {packets} is in {file}\n"));
+    }
+    ended(text, unwritten, how.announced_out())
 }
 
 /// Lists the written files; prints warnings about omitted data on stderr.
@@ -333,6 +342,7 @@ fn options<'a>(
         out: how.out.as_deref(),
         force: how.force,
         capture: None,
+        captured: None,
         tables: None,
         ranks: None,
         warn: None,

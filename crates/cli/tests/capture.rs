@@ -26,7 +26,17 @@ fn capture_file() {
 
     place.run(&["--pcap", &file]).refused(2, &["--pcap", "run.pcapng", "--force"]);
     assert_eq!(fs::read(&file).unwrap(), first);
-    place.run(&["--pcap", &file, "--force", "--threads", "1", "--pcap-of", "h?"]).ok();
+    let args = ["--pcap", &file, "--force", "--threads", "1", "--pcap-of", "h?"];
+    let text = place.run(&args).ok();
+    let count = |text: &str| {
+        let line = text.split("\nThe capture of ").nth(1).expect(text);
+        let (count, of) = line.split_once(' ').unwrap();
+        assert_eq!(of.trim_end(), format!("packets is in {file}"));
+        count.parse::<usize>().unwrap()
+    };
+    assert!(count(&text) * 116 < first.len() && count(&text) > 100, "{text}");
+    let forecast = place.run(&["--pcap", &file, "--force", "--dry-run"]).ok();
+    assert!(forecast.contains(" The capture takes about "), "{forecast}");
     assert!(fs::read(&file).unwrap() == first, "the default is the links of hosts");
     place.run(&["--pcap", &file, "--force", "--pcap-of", "tor2->h2"]).ok();
     assert!(fs::read(&file).unwrap().len() < first.len() / 2);

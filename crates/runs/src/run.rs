@@ -38,6 +38,8 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Capture packets; comparisons do not.
     pub capture: Option<Capture<'a>>,
+    /// Receives the number of captured packets once the file has its name.
+    pub captured: Option<&'a (dyn Fn(u64) + Sync)>,
     /// Upper limit of threads; `None`: the number of cores.
     pub threads: Option<usize>,
     /// Number of partitions (in each of several processes), limited by the number of racks, each on
@@ -111,7 +113,10 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         let with_bytes = RunOptions { progress: Some(&progress), ..*options };
         let (summary, kept) =
             run_in_chunks(plan, &with_bytes, options.threads(), (0, out), tap.collect(), adapt)?;
-        let captured = capturing.map_or(Ok(()), Capturing::publish);
+        let captured = capturing.map(Capturing::publish).transpose();
+        if let (Ok(Some(packets)), Some(listener)) = (&captured, options.captured) {
+            listener(*packets);
+        }
         match captured.and(publish(kept)) {
             Ok(()) => Ok(summary),
             Err(why) => Err(Error::unwritten(Results::Run(summary), why)),

@@ -73,6 +73,7 @@ impl Capturing {
         let writer = Writer {
             file: Some(file),
             bytes: head.len() as u64,
+            packets: 0,
             error: None,
             interfaces,
             protocols: plan.stacks.iter().map(|stack| stack.protocol()).collect(),
@@ -94,17 +95,19 @@ impl Capturing {
         lock(&self.shared).bytes
     }
 
-    /// Writes the remaining packets and renames the file to its final name.
+    /// Writes the remaining packets and renames the file to its final name. Returns the number of
+    /// packets.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub(crate) fn publish(self) -> Result<(), Error> {
+    pub(crate) fn publish(self) -> Result<u64, Error> {
         let mut writer = lock(&self.shared);
         writer.write_until(Time::NEVER);
-        let Writer { file, error, .. } = &mut *writer;
+        let Writer { file, error, packets, .. } = &mut *writer;
         let result = error.take().map_or(Ok(()), Err);
         result
             .and_then(|()| file.take().map_or(Ok(()), Partial::publish))
+            .map(|()| *packets)
             .map_err(failed(&self.path))
     }
 }
@@ -235,6 +238,7 @@ struct Writer {
     /// The file until it has its final name.
     file: Option<Partial>,
     bytes: u64,
+    packets: u64,
     /// The first write error.
     error: Option<io::Error>,
     /// Interfaces by port.
@@ -283,6 +287,7 @@ impl Writer {
             blocks::packet(&mut block, interface, at.as_ps() / 1_000, &captured, length);
             self.error = file.write_all(&block).err();
             self.bytes += block.len() as u64;
+            self.packets += 1;
         }
     }
 }
