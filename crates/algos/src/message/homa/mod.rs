@@ -77,6 +77,8 @@
 //!   times, another message that has arrived (`packets.rs`, `header.rs`).
 //! * Loss recovery is that of HomaModule (`recovery.rs`), with timeouts that double, no limit on
 //!   retries, and one more rule: packets that are missing below later ones are requested, too.
+//! * A receiver accepts packets, and grants, up to 2²⁰ packets beyond the first missing one. Its
+//!   record of a message takes 128 KiB at most. The paper has no such limit.
 //! * A message of unknown size ranks behind all others; several of them are served round-robin,
 //!   with a round of one packet more than `RTTbytes` at the receiver and of one packet at the
 //!   sender.
@@ -103,18 +105,19 @@ use crate::kit::departure::Departure;
 use crate::kit::paths::Paths;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
+use crate::kit::window::{MAX_AHEAD, shorter_than_bdp};
 use cutoffs::{Curve, Levels};
 use header::{Header, announces};
 use packets::{MORE_UNSCHEDULED, Packets};
-use receiver::{Inbox, MAX_AHEAD};
+use receiver::Inbox;
 use sender::{Leaving, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::params::{Params, Sizes, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
-    Limits, Marker, Message, MessageId, PacketMut, PacketSizes, PathOracle, ProtocolInfo, Reply,
-    Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
+    Limits, Marker, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path, PathOracle,
+    ProtocolInfo, Reply, Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -393,6 +396,13 @@ impl Endpoint for Homa {
                 packets.unscheduled * packets.mtu
             )
         })
+    }
+
+    fn operating_point(_fitted: &Fitted, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
+            domain_warnings: shorter_than_bdp(path).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
     }
 
     fn requirements(fitted: &Fitted, _fabric: &FabricProperties) -> FabricRequirements {

@@ -16,14 +16,12 @@ use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
-use crate::kit::window::Window;
+use crate::kit::window::{MAX_AHEAD, Window};
 use crate::kit::words::pair;
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
 /// repeat the request.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Largest distance beyond the first missing packet that is accepted; grants stop there, too.
-pub(super) const MAX_AHEAD: u64 = 1 << 16;
 /// Largest number of unscheduled packets of one message.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 /// Number of arrived messages of one sender that wait for an acknowledgement before one is sent in

@@ -18,10 +18,11 @@
 use tidegate_core::Time;
 
 use super::header::{Busy, Header, NeedAck, Resend};
-use super::receiver::{Inbox, Incoming, MAX_AHEAD};
+use super::receiver::{Inbox, Incoming};
 use super::sender::{Outbox, need_ack};
 use super::{MAX_BACKOFF, Step};
 use crate::kit::lanes::Known;
+use crate::kit::window::MAX_AHEAD;
 
 /// Consecutive unanswered requests after which a sender gets no more grants.
 const PATIENCE: u8 = 3;

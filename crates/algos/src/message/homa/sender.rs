@@ -8,7 +8,6 @@ use tidegate_core::{Message, Time};
 
 use super::header::{Data, Grant, Header, NeedAck};
 use super::incast::IncastRole;
-use super::receiver::MAX_AHEAD;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Heap, shortest_first};
@@ -16,6 +15,7 @@ use crate::kit::lanes::Lanes;
 use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
+use crate::kit::window::MAX_AHEAD;
 use crate::kit::words::unpair;
 
 /// Largest number of level changes among granted packets that are kept; further ones share the last

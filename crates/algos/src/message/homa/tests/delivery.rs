@@ -1,8 +1,8 @@
 //! Every message arrives exactly once, under any network behaviour.
 
-use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
+use crate::kit::window::MAX_AHEAD;
 
 /// Non-default parameters for some seeds.
 fn varied(seed: u64) -> HomaParams {
@@ -109,8 +109,14 @@ fn endless_message_survives_loss_in_bounded_memory() {
 }
 
 #[test]
-fn grants_stop_where_the_window_of_a_lost_packet_ends() {
+fn a_lost_packet_stops_no_message() {
     let params = HomaParams { resend_timeout: Span::ms(20), ..HomaParams::default() };
+    trials::lost_packet_stops_no_message::<Homa>(&fitted(params));
+}
+
+#[test]
+fn grants_stop_where_the_window_of_a_lost_packet_ends() {
+    let params = HomaParams { resend_timeout: Span::ms(200), ..HomaParams::default() };
     let ahead = |host: &Homa| host.inbox.most_ahead();
     trials::window_of_a_lost_packet_ends(&fitted(params), MAX_AHEAD, ahead);
 }

@@ -4,7 +4,6 @@ use alloc::collections::BTreeMap;
 
 use super::super::cutoffs::{Curve, Levels};
 use super::super::packets::Packets;
-use super::super::receiver;
 use super::*;
 
 /// A workload of Homa's simulator: only the listed sizes occur.
@@ -257,8 +256,7 @@ fn a_curve_is_the_sum_of_its_packets() {
 #[test]
 fn a_curve_of_terabytes_has_few_points() {
     let sizes = SizeMix { points: alloc::vec![(1_000_000_000_000, 1.0), (100, 1.0)] };
-    let packets =
-        Packets { mtu: MTU as u64, sizes: PacketSizes::STANDARD, unscheduled: receiver::MAX_AHEAD };
+    let packets = Packets { mtu: MTU as u64, sizes: PacketSizes::STANDARD, unscheduled: MAX_AHEAD };
     let curve = Curve::of(&sizes, packets, u64::MAX, u64::MAX).unwrap();
     assert!(curve.points.len() < 2_100, "{}", curve.points.len());
     // All bytes count, so cut-offs are even parts of the message.
