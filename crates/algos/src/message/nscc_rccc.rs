@@ -54,6 +54,7 @@ use super::eqds::header::Header;
 use super::eqds::{Demand, PullTransport, Rules};
 use super::rccc::RcccParams;
 use crate::cc::nscc::NsccParams;
+use crate::kit::window::shorter_than_bdp;
 
 /// Parameters of NSCC and of RCCC in one table. Those of the same name have one value.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,8 +156,9 @@ impl Endpoint for NsccRccc {
         params.credit.pulls().requirements_with_marks(kmin, kmax)
     }
 
-    fn operating_point(params: &NsccRcccParams, _path: &Path, _rate_bps: f64) -> OperatingPoint {
-        let domain_warnings = params.credit.without_effect().into_iter().collect();
+    fn operating_point(params: &NsccRcccParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        let domain_warnings =
+            params.credit.without_effect().into_iter().chain(shorter_than_bdp(path)).collect();
         OperatingPoint { domain_warnings, ..OperatingPoint::DEFAULT }
     }
 }

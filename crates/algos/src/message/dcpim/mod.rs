@@ -98,17 +98,18 @@ use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
+use crate::kit::window::{MAX_AHEAD, shorter_than_bdp};
 use calendar::Calendar;
 use header::{Data, Header};
 use inbox::Inbox;
-use receiver::{AHEAD, MAX_AHEAD};
+use receiver::AHEAD;
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Handle,
-    HostContext, Limits, Marker, Message, MessageId, PacketMut, PacketSizes, PathOracle,
-    ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, params,
-    wire::Carried,
+    HostContext, Limits, Marker, Message, MessageId, OperatingPoint, PacketMut, PacketSizes, Path,
+    PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice,
+    params, wire::Carried,
 };
 
 /// Largest number of times that a timeout doubles.
@@ -303,6 +304,13 @@ impl Endpoint for Dcpim {
 
     fn sizes(params: &DcpimParams) -> PacketSizes {
         PacketSizes::new(params.header_bytes, params.control_bytes)
+    }
+
+    fn operating_point(_params: &DcpimParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
+            domain_warnings: shorter_than_bdp(path).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
     }
 
     fn requirements(params: &DcpimParams, _fabric: &FabricProperties) -> FabricRequirements {

@@ -15,8 +15,6 @@ const MAX_MESSAGES: usize = 1 << 16;
 /// round trips are more. Tokens that expire at the end of a phase leave holes, so a longer message
 /// has its holes filled at this interval.
 pub(super) const AHEAD: u64 = 1 << 12;
-/// Upper bound of the same for long round trips.
-pub(super) const MAX_AHEAD: u64 = 1 << 16;
 
 impl Inbox {
     /// Number of the sender at `host`; assigned if it is new and the packet announces a message.

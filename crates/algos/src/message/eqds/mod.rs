@@ -62,6 +62,8 @@
 //!   abort.
 //! * A sender ignores a returned packet, or a request for a trimmed one, if the packet has left
 //!   again since. In the sources, which compare no times of departure, it leaves once more.
+//! * A sender has packets in flight up to 2²⁰ beyond the first that has not arrived, so that the
+//!   receiver's record of a message takes 128 KiB at most.
 //! * Acknowledgements and pulls of a host may overtake each other on different paths.
 
 pub(super) mod congestion;
@@ -98,8 +100,6 @@ use tidegate_core::{
 
 /// Largest number of times that a timeout doubles.
 const MAX_BACKOFF: u8 = 6;
-/// Largest number of packets from the first that has not arrived to the last in flight.
-const MOST_AHEAD: u64 = 1 << 14;
 /// First sum of credit: a pull target may be below it by a window.
 const FIRST_PULL: u64 = 1 << 40;
 /// Priority of a packet that was trimmed at the port to its receiver.

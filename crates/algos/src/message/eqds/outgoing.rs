@@ -6,12 +6,13 @@ use tidegate_core::{Message, Time};
 
 use super::header::Ack;
 use super::window::{Progress, Window};
-use super::{Demand, FIRST_PULL, MOST_AHEAD, Settings};
+use super::{Demand, FIRST_PULL, Settings};
 use crate::cc::nscc::NsccParams;
 use crate::kit::backoff::Backoff;
 use crate::kit::bits::Bits;
 use crate::kit::departures::Departures;
 use crate::kit::name::Name;
+use crate::kit::window::MAX_AHEAD;
 use crate::multipath::Multipath;
 
 /// A message that is being sent.
@@ -95,7 +96,7 @@ impl Outgoing {
     }
 
     pub(super) fn may_send(&self, settings: &Settings) -> bool {
-        let has_new = self.next < self.packets.min(self.first() + MOST_AHEAD);
+        let has_new = self.next < self.packets.min(self.first() + MAX_AHEAD);
         let may = self.has_begun && self.credit > 0 && (self.lost_bytes > 0 || has_new);
         may && self.window.as_ref().is_none_or(|window| {
             let packet = self.first_lost().unwrap_or(self.next);

@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use tidegate_core::{Extent, FabricRequirements, Marking, OperatingPoint, PacketSizes, Path, Span};
 
+use crate::kit::window::shorter_than_bdp;
 use crate::multipath::PathRule;
 
 /// Parameters of a protocol on this transport: `own` ones among those of the transport, with these
@@ -116,10 +117,12 @@ impl PullParams {
 
     /// Operating point on this path of a protocol whose senders have no window beside credit.
     pub(in crate::message) fn operating_point(&self, path: &Path) -> OperatingPoint {
-        OperatingPoint {
-            domain_warnings: self.early_timeouts(path).into_iter().collect(),
-            ..OperatingPoint::DEFAULT
-        }
+        OperatingPoint { domain_warnings: self.warnings(path).collect(), ..OperatingPoint::DEFAULT }
+    }
+
+    /// Reasons why this path is outside the design range of the transport.
+    pub(in crate::message) fn warnings(&self, path: &Path) -> impl Iterator<Item = String> {
+        self.early_timeouts(path).into_iter().chain(shorter_than_bdp(path))
     }
 
     /// Warns of a link that is so slow that packets can wait in a full queue, beyond which switches
@@ -175,5 +178,7 @@ mod tests {
         // Timeouts last two round trips at least.
         let slow = Path { fabric_base_rtt: Span::us(800), ..path(1) };
         assert_eq!(params.pulls().operating_point(&slow).domain_warning(), None);
+        let long = Path { bdp_bytes: 1e10, ..contract::path() };
+        assert!(params.pulls().operating_point(&long).domain_warning().is_some());
     }
 }

@@ -6,13 +6,13 @@ use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::congestion::{Arrival, CreditRate};
 use super::header::{Ack, Data, Header, Nack, Pull, Request};
-use super::{Demand, FIRST_PULL, MOST_AHEAD, Settings, Step};
+use super::{Demand, FIRST_PULL, Settings, Step};
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::name::Name;
 use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
-use crate::kit::window::Window;
+use crate::kit::window::{MAX_AHEAD, Window};
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
 /// repeat the request.
@@ -196,7 +196,7 @@ impl Inbox {
             Arrival::Trimmed { .. } => return None,
         };
         segments.packet_at(message.size, data.offset, bytes)?;
-        if packet >= message.arrived.base() + MOST_AHEAD {
+        if packet >= message.arrived.base() + MAX_AHEAD {
             return None;
         }
         if let Some(rate) = &mut self.credit_rate {

@@ -85,6 +85,8 @@
 //!   and gets more than its share (measured: four pairs over one link, 100 us apart, have a Jain's
 //!   index of 0.55, and 1.00 by hops). Both delays include queues of downlinks, which do not mark;
 //!   the threshold is therefore above the queue that the budget leaves there.
+//! * A receiver accepts packets, and gives credit, up to 2²⁰ packets beyond the first missing one,
+//!   so that its record of a message takes 128 KiB at most.
 //! * A message of unknown size ranks behind all others; several of them are served round-robin.
 //! * Only the shortest message of each sender is considered, and among all senders only the first
 //!   when the budget is short: a shorter last packet of another message does not overtake when
@@ -111,6 +113,7 @@ use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
+use crate::kit::window::shorter_than_bdp;
 use credit::Pacer;
 use header::{Data, Header, Preview};
 use receiver::Inbox;
@@ -459,6 +462,7 @@ impl Endpoint for Sird {
         let is_compared = params.network_signal == NetworkSignal::PeakHopDelay;
         OperatingPoint {
             telemetry_target: is_compared.then_some(threshold),
+            domain_warnings: shorter_than_bdp(path).into_iter().collect(),
             ..OperatingPoint::DEFAULT
         }
     }

@@ -17,13 +17,11 @@ use crate::kit::lanes::{IncomingLanes, Known};
 use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
-use crate::kit::window::Window;
+use crate::kit::window::{MAX_AHEAD, Window};
 
 /// Largest number of messages that are received at a time. Others are ignored, and their senders
 /// repeat the request.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Largest distance beyond the first missing packet that is accepted; credit stops there, too.
-pub(super) const MAX_AHEAD: u64 = 1 << 16;
 /// Largest number of unscheduled packets of one message.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 

@@ -22,8 +22,9 @@
 use tidegate_core::Time;
 
 use super::header::{Header, Resend};
-use super::receiver::{Inbox, Incoming, MAX_AHEAD};
+use super::receiver::{Inbox, Incoming};
 use super::{MAX_BACKOFF, Step};
+use crate::kit::window::MAX_AHEAD;
 
 /// Consecutive unanswered requests after which the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;

@@ -144,7 +144,8 @@ fn short_messages_fit_the_receive_window() {
     let of = |bdp_bytes| Settings::new(&params, &HostContext { bdp_bytes, ..context(0) }).short;
     let bdp_bytes = context(0).bdp_bytes;
     assert_eq!(of(bdp_bytes), receiver::AHEAD);
-    // For paths a hundred and a thousand times as long.
+    // For paths a hundred to 100,000 times as long.
     assert_eq!(of(100.0 * bdp_bytes), 2 * 4_900);
-    assert_eq!(of(1e3 * bdp_bytes), receiver::MAX_AHEAD);
+    assert_eq!(of(1e3 * bdp_bytes), 2 * 49_000);
+    assert_eq!(of(1e5 * bdp_bytes), MAX_AHEAD);
 }

@@ -15,6 +15,7 @@ use crate::harness::{
     self, Checking, NO_FAULTS, NoPaths, Subject, all_sent, message, receive, receive_header,
     receive_payload, trials,
 };
+use crate::kit::window::MAX_AHEAD;
 use crate::message::ndp::{Ndp, NdpParams};
 use crate::message::nscc_rccc::{NsccRccc, NsccRcccParams};
 use crate::message::rccc::{Rccc, RcccParams};
@@ -265,7 +266,7 @@ fn trimmed_packets_are_requested_again() {
         assert_eq!(answer, Header::Nack(expected));
     }
     // Its number is beyond the end, or beyond what a receiver keeps.
-    for (packet, packets) in [(5, 5), (MOST_AHEAD, MOST_AHEAD + 9)] {
+    for (packet, packets) in [(5, 5), (MAX_AHEAD, MAX_AHEAD + 9)] {
         let mut fresh = Eqds::new(&EqdsParams::default(), &harness::context(0));
         let header = data(packet, packets, FIRST_PULL);
         assert_eq!(trim(&mut fresh, Time::us(1), &header, 0), header, "{packet}: no answer");

@@ -74,6 +74,15 @@ fn pull(packets: u64) -> Header {
     Header::Pull(Pull { pull: FIRST_PULL + packets * FULL, message: 7, ..Pull::default() })
 }
 
+/// A round trip of 2 ms at 400 Gbit/s has 65,020 packets of this size.
+#[test]
+fn first_window_may_be_long() {
+    let context = HostContext { bdp_bytes: 65_020.0 * FULL as f64, ..harness::context(0) };
+    let mut host = Eqds::new(&EqdsParams::default(), &context);
+    host.submit(Time::ZERO, message(7, 1, Message::UNLIMITED), &NoPaths);
+    assert_eq!(sent(&mut host, 0).len(), 97_530);
+}
+
 #[test]
 fn returned_packet_leaves_on_the_next_pull() {
     let mut host = ndp(MultipathRule::Off, 200);

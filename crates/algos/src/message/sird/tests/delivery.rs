@@ -1,8 +1,8 @@
 //! Every message arrives exactly once, under any network behaviour.
 
-use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
+use crate::kit::window::MAX_AHEAD;
 
 /// Non-default parameters for some seeds; all signals and policies for each.
 fn varied(seed: u64) -> SirdParams {
@@ -124,8 +124,14 @@ fn endless_message_survives_loss_in_bounded_memory() {
 }
 
 #[test]
-fn credit_stops_at_the_window_of_a_lost_packet() {
+fn a_lost_packet_stops_no_message() {
     let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
+    trials::lost_packet_stops_no_message::<Sird>(&params);
+}
+
+#[test]
+fn credit_stops_at_the_window_of_a_lost_packet() {
+    let params = SirdParams { resend_timeout: Span::ms(200), ..SirdParams::default() };
     let ahead = |host: &Sird| host.inbox.most_ahead();
     trials::window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
 }
