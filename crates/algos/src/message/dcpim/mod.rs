@@ -24,8 +24,9 @@
 //!   rounds, at random later; accept, at the next round, by the same rule; the sender rejects
 //!   channels that are no longer free
 //! * tokens: one every `packet time · k / channels` per matched sender, for its shortest message;
-//!   at most `window · channels / k` outstanding, except for two per `window_timeout`; after the
-//!   last missing packet of a message none for `resend_timeout`, then the missing packets again
+//!   at most `window · channels / k` of a message outstanding, except for two per `window_timeout`;
+//!   after the last missing packet of a message none for `resend_timeout`, then the missing packets
+//!   again
 //! * sender: tokens by the place of their match, then messages by missing packets; expired tokens
 //!   are not used
 //! * a message of up to `short_limit` needs no tokens until `packets · packet time +
@@ -145,7 +146,8 @@ params! {
         /// or two BDP).
         short_limit: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
-        /// Outstanding tokens, over all channels (in whole packets).
+        /// Outstanding tokens of a message whose sender has all channels (in whole packets); in
+        /// proportion with fewer. Each message has a window of its own.
         token_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
         /// Time after which a full window is ignored, in times of a BDP on the link.
