@@ -38,8 +38,11 @@
 //!
 //! Thresholds are times, chosen for a fabric with an RTT of about 20 µs. If the base RTT is above
 //! `t_low`, only the gradient decides; if it is a few microseconds, mostly `t_low` does: at 100
-//! Gbit/s and 5.08 µs the defaults give a p99 of 75.6 µs, and `t_low` of 10 µs gives 12.4. A
-//! warning reports a `t_low` that is not above the base RTT, or more than five times as long.
+//! Gbit/s and 5.08 µs the defaults give a p99 of 75.6 µs, and `t_low` of 10 µs gives 12.4. If the
+//! base RTT is above `t_high`, the rate falls to `min_rate` without any queue. Under the patched
+//! rule, a base RTT above `t_low` gives a flow on an empty path the rate of its equilibrium, which
+//! at twice `t_low` is an eighth of the NIC's. A warning reports either, and a `t_low` of more than
+//! five base RTTs.
 //!
 //! Since a gradient of zero lets the rate grow, whatever the queue, the first rule never converges
 //! (theorem 3 of the analysis). Here flows on a short path oscillate together between an empty
@@ -176,7 +179,7 @@ impl CongestionControl for Timely {
     fn operating_point(params: &TimelyParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         OperatingPoint {
             queue_target: queue_target(params, path, rate_bps),
-            domain_warnings: [unsuitable_t_low(params, path), slower_link(params, path)]
+            domain_warnings: [unsuitable_thresholds(params, path), slower_link(params, path)]
                 .into_iter()
                 .flatten()
                 .collect(),
@@ -279,20 +282,41 @@ fn slower_link(params: &TimelyParams, path: &Path) -> Option<String> {
     })
 }
 
-fn unsuitable_t_low(params: &TimelyParams, path: &Path) -> Option<String> {
-    let (t_low, base_us) = (params.t_low, path.base_rtt.as_us_f64());
-    if t_low <= path.base_rtt {
+/// Equilibrium of the patched rule on a path without a queue whose RTT is above `t_low`.
+fn rate_on_empty_path(params: &TimelyParams, path: &Path) -> Option<f64> {
+    let excess = path.base_rtt.as_us_f64() / params.t_low.as_us_f64() - 1.0;
+    let step = params.additive * path.nic_rate.as_bps() as f64;
+    (excess > 0.0).then(|| step / (params.patched_beta * excess))
+}
+
+fn unsuitable_thresholds(params: &TimelyParams, path: &Path) -> Option<String> {
+    let TimelyParams { t_low, t_high, min_rate, .. } = *params;
+    let base_us = path.base_rtt.as_us_f64();
+    let remedy = || format!("set t_low = \"{:.0}us\" (2.5 base RTTs)", 2.5 * base_us);
+    if path.base_rtt > t_high {
         return Some(format!(
-            "t_low = {t_low} is not above the base RTT of {base_us:.2} us: the rate does not \
-             grow on an empty path; set t_low to a few base RTTs"
+            "the base RTT of {base_us:.2} us is above t_high = {t_high}: the rate falls to \
+             min_rate = {min_rate} on an empty path; {} and t_high = \"{:.0}us\"",
+            remedy(),
+            25.0 * base_us
+        ));
+    }
+    if params.variant == Variant::Patched
+        && let Some(bps) = rate_on_empty_path(params, path)
+        && bps < path.bottleneck_rate.as_bps() as f64
+    {
+        return Some(format!(
+            "t_low = {t_low} is so far below the base RTT of {base_us:.2} us that the rate \
+             converges to {:.3} Gbit/s on an empty path; {}",
+            bps * 1e-9,
+            remedy()
         ));
     }
     (t_low > path.base_rtt.times(MOST_BASE_RTTS)).then(|| {
         format!(
             "t_low = {t_low} is more than {MOST_BASE_RTTS} base RTTs of {base_us:.2} us: the rate \
-             grows at any queue below t_low, so t_low sets the queue length; set t_low = \
-             \"{:.0}us\" (2.5 base RTTs)",
-            2.5 * base_us
+             grows at any queue below t_low, so t_low sets the queue length; {}",
+            remedy()
         )
     })
 }
@@ -445,12 +469,37 @@ mod tests {
     fn thresholds_are_ordered_and_near_the_base_rtt() {
         let params = TimelyParams { t_low: Span::us(600), ..Default::default() };
         assert!(thresholds_in_order(&params).is_some_and(|text| text.contains("600us")));
-        let warning = |t_low| {
-            unsuitable_t_low(&TimelyParams { t_low, ..Default::default() }, &path())
-                .unwrap_or_default()
+        let warning = |variant, t_low, t_high| {
+            let (t_low, t_high) = (Span::us(t_low), Span::us(t_high));
+            let params = TimelyParams { variant, t_low, t_high, ..Default::default() };
+            unsuitable_thresholds(&params, &path()).unwrap_or_default()
         };
-        assert!(warning(Span::us(6)).contains("not above"));
-        assert_eq!((warning(Span::us(7)).as_str(), warning(Span::us(30)).as_str()), ("", ""));
-        assert!(warning(Span::us(31)).contains("t_low = \"15us\""));
+        for variant in [Variant::Gradient, Variant::Patched] {
+            let fits = |t_low, t_high| warning(variant, t_low, t_high).is_empty();
+            assert!(fits(6, 500) && fits(30, 500) && fits(6, 6));
+            assert!(warning(variant, 31, 500).contains("t_low = \"15us\""));
+            let text = warning(variant, 4, 5);
+            assert!(text.contains("6.00 us is above t_high = 5us: the rate falls to"), "{text}");
+            assert!(text.ends_with("(2.5 base RTTs) and t_high = \"150us\""), "{text}");
+        }
+        assert_eq!(warning(Variant::Gradient, 4, 500), "");
+        let text = warning(Variant::Patched, 4, 500);
+        assert!(text.contains("the rate converges to 25.000 Gbit/s on an empty path"), "{text}");
+    }
+
+    /// The rates that the warnings state, from many round trips without a queue.
+    #[test]
+    fn rate_on_an_empty_path_is_that_of_the_warnings() {
+        let (low, high) = (Span::us(4), Span::us(500));
+        for (variant, t_low, t_high, gbps) in [
+            (Variant::Gradient, low, high, 100.0),
+            (Variant::Patched, low, high, 25.0),
+            (Variant::Gradient, low, Span::us(5), 0.1),
+            (Variant::Patched, low, Span::us(5), 0.1),
+        ] {
+            let params = TimelyParams { variant, t_low, t_high, ..Default::default() };
+            let rates = rounds(&mut start(&params, 50.0), &params, &[6; 5_000]);
+            assert_near(rates[4_999], gbps, 0.01);
+        }
     }
 }
