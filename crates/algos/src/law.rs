@@ -1,6 +1,9 @@
 //! Common parts of window laws: the pipe that they use, which is a base RTT and the bytes that the
 //! NIC sends in it, and their reaction times.
 
+use alloc::format;
+use alloc::string::String;
+
 use tidegate_core::{Ack, Loss, Path, Time, choice};
 
 choice! {
@@ -84,11 +87,40 @@ impl RoundTrip {
     }
 }
 
+/// Warns of so many flows, of this rate each, that the headers of their packets fill a link if the
+/// window of each is at least a packet, switches trim, and headers precede data. A trimmed packet
+/// returns to its sender sooner than a whole one by the time of its payload on the last link.
+pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
+    const HEADER: u64 = 84;
+    let link = path.bottleneck_rate;
+    let payload = u64::from(path.full_wire_bytes).saturating_sub(HEADER);
+    let rtt = path.base_rtt.beyond(link.serialise(payload));
+    let flows = link.as_bps() as f64 / rate_bps.max(1.0);
+    let most = link.bytes_in(rtt) / HEADER;
+    (flows > most as f64).then(|| {
+        format!(
+            "{flows:.0} flows share a link of {link}, each with at least a packet in flight; the \
+             headers of trimmed packets precede data, and those of {most} flows fill the link, so \
+             that it delivers nothing: use fewer flows to a host"
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::contract;
     use tidegate_core::Span;
+
+    #[test]
+    fn headers_of_many_flows_fill_a_link() {
+        // Headers take 5.67 us of the base RTT of 6 us: 843 of 84 B in 100 Gbit/s.
+        let path = contract::path();
+        let warning = |flows: f64| headers_fill_link(&path, 1e11 / flows);
+        assert_eq!(warning(843.0), None);
+        let text = warning(844.0).unwrap();
+        assert!(text.starts_with("844 flows") && text.contains("those of 843 flows"), "{text}");
+    }
 
     #[test]
     fn rounds_end_by_number_or_by_departure_after_losses() {

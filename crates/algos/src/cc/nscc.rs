@@ -46,6 +46,15 @@
 //! between 0.2 and 0.8 BDP. Packets take many paths (`multipath`), and only trimmed headers and
 //! timeouts indicate losses (`recovery = "trimmed"`).
 //!
+//! # Domain
+//!
+//! The window is never below a packet, and headers of trimmed packets precede data. So if more than
+//! `C · T / 84 B` senders send to one link of rate `C`, with `T` the base RTT without the time of
+//! the payload on that link, headers fill it, and it delivers nothing: more than 112 at 10 Gbit/s
+//! and 4,096 B (links of 1 µs), more than 610 at 100 Gbit/s and 1,000 B. Goodput falls before: 60
+//! and 105 unlimited flows at 10 Gbit/s have 6.3 and 3.2 Gbit/s, 125 have none; 500 at 100 Gbit/s
+//! have 27 Gbit/s. A warning reports unlimited flows beyond this number, but not messages.
+//!
 //! # Differences from the published simulator
 //!
 //! The numbers above are its defaults.
@@ -69,10 +78,11 @@
 //! * There is no penalty for a slow receiver (`rcv_cwnd_pen`) and no loss detection without
 //!   trimming (`-sleek`). Credit of the receiver beside the window: `message/nscc_rccc.rs`.
 
+use crate::law::headers_fill_link;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
-    Limit, Loss, LossKind, Marker, Marking, Path, ProtocolInfo, Span, TelemetryBytes, Time, Trim,
-    math, params,
+    Limit, Loss, LossKind, Marker, Marking, OperatingPoint, Path, ProtocolInfo, Span,
+    TelemetryBytes, Time, Trim, math, params,
 };
 
 /// The network to which the published constants refer.
@@ -181,6 +191,13 @@ impl CongestionControl for Nscc {
         min_rto: Span::us(100),
         ..ConnectionDefaults::SPRAYED
     };
+
+    fn operating_point(_params: &NsccParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
+            domain_warnings: headers_fill_link(path, rate_bps).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
+    }
 
     fn requirements(params: &NsccParams, _fabric: &FabricProperties) -> FabricRequirements {
         FabricRequirements {

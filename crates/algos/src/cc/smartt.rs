@@ -49,6 +49,17 @@
 //! between 0.2 and 0.8 of that queue. Packets take many paths (`multipath = "reps"`), and only
 //! trimmed headers and timeouts indicate losses (`recovery = "trimmed"`).
 //!
+//! # Domain
+//!
+//! The window is never below a packet, and headers of trimmed packets precede data. So if more than
+//! `C · T / 84 B` senders send to one link of rate `C`, with `T` the base RTT without the time of
+//! the payload on that link, headers fill it, and it delivers nothing: more than 112 at 10 Gbit/s
+//! and 4,096 B (links of 1 µs), more than 610 at 100 Gbit/s and 1,000 B. Goodput falls before: 60
+//! and 105 unlimited flows at 10 Gbit/s have 6.3 and 3.2 Gbit/s, 125 have none; 500 at 100 Gbit/s
+//! have 27 Gbit/s. With one packet of data for ten headers, as in the authors' simulator, data
+//! would keep a part of the link. A warning reports unlimited flows beyond this number, but not
+//! messages.
+//!
 //! # Differences from the authors' simulator
 //!
 //! * A round-trip time begins when the packet leaves the NIC; there, when it joins the NIC's queue.
@@ -73,6 +84,7 @@
 //! * The variant for links between data centres (`intersmartt`, phantom queues), the one that waits
 //!   by delay (`exp_avg_rtt`) and quick adapt on lossless fabrics are missing.
 
+use crate::law::headers_fill_link;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, MultipathRule, OperatingPoint, Path, ProtocolInfo,
@@ -195,11 +207,15 @@ impl CongestionControl for Smartt {
     }
 
     /// A window of a BDP holds whole packets only.
-    fn operating_point(params: &SmarttParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+    fn operating_point(params: &SmarttParams, path: &Path, rate_bps: f64) -> OperatingPoint {
         let packet = f64::from(path.full_wire_bytes);
         let packets = math::floor(params.max_window.bytes(path.bdp_bytes) / packet).max(1.0);
         let utilisation_goal = (packets * packet / path.bdp_bytes).min(1.0);
-        OperatingPoint { utilisation_goal, ..OperatingPoint::DEFAULT }
+        OperatingPoint {
+            utilisation_goal,
+            domain_warnings: headers_fill_link(path, rate_bps).into_iter().collect(),
+            ..OperatingPoint::DEFAULT
+        }
     }
 
     fn start(params: &SmarttParams, path: &Path, _now: Time, _seed: u64) -> Smartt {
