@@ -195,9 +195,7 @@ def test_mixed_labels_warning(scenario: dict[str, Any]) -> None:
 
 def test_sweep_axis_and_legend(scenario: dict[str, Any]) -> None:
     vary = {"fabric.host_link.delay": ["4us", "500ns", "1us"], "traffic.search.load": [0.1, 0.2]}
-    link = {"rate": "100Gbps", "delay": "1us"}
-    given = {**scenario, "fabric": {**scenario["fabric"], "host_link": link}}
-    sweep = tidegate.sweep(given, vary, cache=False)
+    sweep = tidegate.sweep(scenario, vary, cache=False)
     axes = plot.metric(sweep, "slowdown_p99")
     assert axes.get_xlabel() == "delay of host_link (µs)"
     assert list(axes.get_lines()[0].get_xdata()) == [0.5, 1, 4]

@@ -23,7 +23,7 @@ fn place(fabric: &str) -> Place {
 fn leaf_spine() -> Place {
     place(
         "kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2, \
-         fabric_link = { rate = '50Gbps', delay = '500ns' }",
+         fabric_link = { rate = '50Gbps' }",
     )
 }
 

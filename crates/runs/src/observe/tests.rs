@@ -128,7 +128,7 @@ duration = "400us"
 warmup = "100us"
 {more}
 transport = {{ protocol = "{}" }}
-fabric = {{ kind = "star", hosts = 4, mtu = "1500B" }}
+fabric = {{ kind = "star", hosts = 4, mtu = "1500B", host_link = {{ rate = "100Gbps" }} }}
 flows = [
   {{ src = "h0", dst = "h1", label = "before", start = "10us", size = "3KB" }},
   {{ src = "h0", dst = "h1", label = "across", start = "90us", size = "300KB" }},

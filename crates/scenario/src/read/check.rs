@@ -51,8 +51,6 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
     for key in keys {
         let own = entries.remove(key.name).map(|(_, node)| node);
         let node = match (own, key.presence) {
-            // A default for a required key would hide that it is missing.
-            (Some(own), Presence::Default(_)) if key.shape.has_required_keys() => Some(own),
             (own, Presence::Default(text)) if complete => {
                 let default = Node::default(text);
                 Some(match own {

@@ -18,8 +18,7 @@ pub(crate) struct Key {
 pub(crate) enum Presence {
     Required,
     Optional,
-    /// Default in TOML. The default of a table is merged with the table in the file, unless the
-    /// table has required keys.
+    /// Default in TOML. The default of a table is merged with the table in the file.
     Default(&'static str),
 }
 pub(crate) use Presence::{Default, Optional, Required};
@@ -102,14 +101,6 @@ pub(crate) enum Shape {
     ManyKinds(&'static [Key], &'static [Variant]),
     /// A table with the names of protocols as keys.
     ByProtocol(Keys),
-}
-
-impl Shape {
-    /// Whether it is a table that must have certain keys.
-    pub(super) fn has_required_keys(self) -> bool {
-        let Shape::Table(groups) = self else { return false };
-        groups.iter().copied().flatten().any(|key| matches!(key.presence, Required))
-    }
 }
 
 /// Longest simulated time.

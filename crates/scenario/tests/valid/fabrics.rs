@@ -169,7 +169,7 @@ fn cores_of_a_fat_tree_may_be_faster() {
         (number, ends.into_iter().map(|ends| ends.join(" to ")).collect::<Vec<_>>().join(", "))
     };
     let both = "agg to core, tor to agg".to_owned();
-    assert_eq!(links("fabric_link = { rate = '40Gbps', delay = '1us' }", 40), (32, both));
+    assert_eq!(links("fabric_link.rate = '40Gbps'", 40), (32, both));
     let core = "core_link = { rate = '400Gbps', delay = '2us' }";
     assert_eq!(links(core, 400), (16, "agg to core".to_owned()));
 }

@@ -72,8 +72,8 @@ fn partitions_are_reported_with_their_time_span() {
 /// of `delay`.
 fn warned(delay: &str, rest: &str) -> Vec<String> {
     let text = format!(
-        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ rate = \
-         '100Gbps', delay = '{delay}' }} }}\n\
+        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = \
+         '{delay}' }} }}\n\
          flows = [{{ src = 'h0', dst = 'h1' }}]\n{rest}"
     );
     plan(&text).warnings
