@@ -55,6 +55,25 @@ fn quantity(dimension: &Dimension, more: &[&'static str]) -> Json {
     })
 }
 
+/// A file may leave out keys of a table that the table's default has: none of them is required.
+fn complete_table(schema: &mut Json, default: &Json) {
+    let (Some(schema), Some(default)) = (schema.as_object_mut(), default.as_object()) else {
+        return;
+    };
+    if let Some(required) = schema.get_mut("required").and_then(Json::as_array_mut) {
+        required.retain(|key| !default.contains_key(key.as_str().unwrap_or_default()));
+        if required.is_empty() {
+            schema.remove("required");
+        }
+    }
+    let keys = schema.get_mut("properties").and_then(Json::as_object_mut);
+    for (key, schema) in keys.into_iter().flatten() {
+        if let Some(value) = default.get(key) {
+            schema["default"] = value.clone();
+        }
+    }
+}
+
 /// Returns the schema of a table. If `complete`, it includes required keys and defaults.
 fn object(keys: &[&'static Key], complete: bool) -> Json {
     let mut properties = Map::new();
@@ -63,7 +82,11 @@ fn object(keys: &[&'static Key], complete: bool) -> Json {
         let mut value = of(key.shape);
         value["description"] = json!(key.doc);
         match key.presence {
-            Presence::Default(text) if complete => value["default"] = plain(&Node::default(text)),
+            Presence::Default(text) if complete => {
+                let default = plain(&Node::default(text));
+                complete_table(&mut value, &default);
+                value["default"] = default;
+            }
             Presence::Required => required.push(key.name),
             _ => {}
         }
@@ -194,6 +217,10 @@ fn kinds(common: &'static [Key], variants: &'static [Variant]) -> Json {
         links.for_each(|link| {
             link.remove("required");
             link.remove("default");
+            let keys =
+                link.get_mut("properties").and_then(Json::as_object_mut).into_iter().flatten();
+            keys.filter_map(|(_, key)| key.as_object_mut())
+                .for_each(|key| _ = key.remove("default"));
         });
         (!names.is_empty()).then_some(schema)
     });

@@ -37,9 +37,9 @@ fn the_shortest_path_can_be_outside_a_domain() {
     assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
     assert!(both[0].contains("tau is"), "{both:?}");
     // TIMELY warns of both paths with their base RTTs: only the longest is reported.
-    let far = warnings("timely", 2, "t_low = '1us'");
+    let far = warnings("timely", 2, "t_low = '1us', t_high = '2us'");
     assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
-    assert!(far[0].starts_with("timely: on the longest path, t_low = "), "{far:?}");
+    assert!(far[0].starts_with("timely: on the longest path, the base RTT of "), "{far:?}");
 }
 
 #[test]
