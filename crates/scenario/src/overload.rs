@@ -555,9 +555,10 @@ mod tests {
             let is_sent = [0, 4, 5].contains(&b) && !same_rack(a, b);
             if is_sent { 8e6 / 9.0 } else { 0.0 }
         };
-        let rates: [(&str, &dyn Fn(u32, u32) -> f64); 3] =
-            [(&chosen, &uniform), (&rounds, &rotating), (requests, &replies)];
-        for ((traffic, rate), joined) in rates.iter().flat_map(|of| [(of, false), (of, true)]) {
+        let rates: [&dyn Fn(u32, u32) -> f64; 3] = [&uniform, &rotating, &replies];
+        let traffic = [&chosen[..], &rounds, requests];
+        let cases = traffic.into_iter().zip(rates).flat_map(|of| [(of, false), (of, true)]);
+        for ((traffic, rate), joined) in cases {
             let plan = on(&format!("{fabric}{}", if joined { servers } else { "" }), traffic);
             let offers = offers(&plan.workload.traffic[0], &plan.fabric);
             for groups in groups(&plan.fabric) {
