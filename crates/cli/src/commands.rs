@@ -1,7 +1,8 @@
 //! The subcommands.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::CommandFactory;
 use tidegate_workbench::{
@@ -217,8 +218,9 @@ fn run_one(
         let options = RunOptions { capture: packets.capture(), ..options(how, None) };
         expected = Some(warn_of_size(&plan, &options, &warn)?);
     }
-    let packets_captured = AtomicU64::new(0);
-    let captured = |count: u64| packets_captured.store(count, Ordering::Relaxed);
+    // Set if the capture is complete.
+    let packets_captured = OnceLock::new();
+    let captured = |count: u64| _ = packets_captured.set(count);
     let (result, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let has_warned = AtomicBool::new(false);
         let update = |number: usize, progress: &workbench::Progress| {
@@ -249,8 +251,8 @@ fn run_one(
         (None, None) => Threads::Of(threads, "more would hardly be faster"),
     };
     let mut text = table::run(&summary, threads);
-    if let Some(file) = pcap {
-        let packets = counted(packets_captured.into_inner() as usize, "packet");
+    if let (Some(file), Some(packets)) = (pcap, packets_captured.into_inner()) {
+        let packets = counted(packets as usize, "packet");
         let file = shown(&file.display().to_string());
         text.push_str(&format!("\nThe capture of {packets} is in {file}\n"));
     }
