@@ -12,8 +12,8 @@ use crate::endpoint::{Endpoint, Packet};
 use crate::script::Script;
 
 /// Maximum number of packets at one time, beyond those that the rate permits since the start; more
-/// count as an endless loop. A forged grant may cover 65,536 packets of each of several messages.
-const MOST_AT_ONCE: u64 = 1 << 20;
+/// count as an endless loop. A forged grant may cover 2²⁰ packets of each of several messages.
+const MOST_AT_ONCE: u64 = 1 << 24;
 
 /// Counts the reports of the transport.
 #[derive(Default)]
