@@ -24,9 +24,9 @@ impl PathOracle for OnePath {
     }
 }
 
-struct NoApplication;
+struct NullApplication;
 
-impl Application for NoApplication {
+impl Application for NullApplication {
     fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, _message: MessageId) {}
@@ -84,7 +84,9 @@ fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
                 }
             }
         }
-        packets.iter().for_each(|packet| hosts[1 - from].receive(now, *packet, &mut NoApplication));
+        packets
+            .iter()
+            .for_each(|packet| hosts[1 - from].receive(now, *packet, &mut NullApplication));
         steps.push(packets);
     }
     steps
@@ -113,7 +115,7 @@ fn waiting_replies_are_bounded() {
             Message { id: 0, dst: 1, bytes: 100, dedicated: false, weight: 1, role: Role::Alone };
         from.submit(Time::ZERO, message, &OnePath);
         let Some(packet) = from.transmit(Time::us(1)) else { continue };
-        (0..100_000).for_each(|_| to.receive(Time::us(2), packet, &mut NoApplication));
+        (0..100_000).for_each(|_| to.receive(Time::us(2), packet, &mut NullApplication));
         let replies = (0..100_000).take_while(|_| to.transmit(Time::us(2)).is_some()).count();
         assert!(replies <= 66_000, "{}: {replies} replies", protocol.info().name);
         waited += u32::from(replies > 65_000);

@@ -19,7 +19,7 @@ const RESET_PING_INTERVAL: Span = Span::ms(25);
 /// Interval at which a blocked node requests room.
 const BLOCKED_INTERVAL: Span = Span::ms(20);
 /// Number and interval of `Close` messages.
-const CLOSES: u32 = 5;
+const CLOSE_REQUESTS: u32 = 5;
 const CLOSE_INTERVAL: Span = Span::ms(50);
 /// Minimum interval of pings to a new address of a peer.
 const ADDRESS_PING_INTERVAL: Span = Span::ms(50);
@@ -344,7 +344,7 @@ impl Node {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
         if peer.closing && peer.waiting.is_empty() && open.in_flight == 0 {
-            if open.end_requests >= CLOSES {
+            if open.end_requests >= CLOSE_REQUESTS {
                 return self.remove_peer(number, CloseReason::Closed);
             }
             open.end_requests += 1;
