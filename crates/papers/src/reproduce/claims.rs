@@ -105,12 +105,15 @@ impl ClaimResult {
         }
     }
 
-    /// States in the reasons that one seed was run, and that other seeds and, unless `is_varied`,
-    /// alternatives are those of the record.
-    pub(crate) fn of_one_seed(mut self, is_varied: bool) -> ClaimResult {
+    /// States in the reasons that one seed was run, and, if the claim `is_recorded`, that other
+    /// seeds and, unless `is_varied`, alternatives are those of the record.
+    pub(crate) fn of_one_seed(mut self, is_varied: bool, is_recorded: bool) -> ClaimResult {
         let run = if is_varied { "n = 1 seed" } else { "n = 1 seed, no alternative tested" };
         let others = if is_varied { "seeds" } else { "seeds and alternatives" };
-        let recorded = format!("{run}; other {others} as recorded");
+        let recorded = match is_recorded {
+            true => format!("{run}; other {others} as recorded"),
+            false => run.to_owned(),
+        };
         self.short = match self.verdict {
             Verdict::Reproduced => recorded.clone(),
             _ => format!("{}; {recorded}", self.short).trim_start_matches("; ").to_owned(),

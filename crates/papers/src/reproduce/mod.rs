@@ -398,7 +398,8 @@ pub fn reproduce(
             let mut claimed =
                 ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
             if options.quick {
-                claimed = claimed.of_one_seed(options.sensitivity);
+                let is_recorded = varied.iter().all(|(_, recorded)| recorded.is_some());
+                claimed = claimed.of_one_seed(options.sensitivity, is_recorded);
             }
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 let changes = |choice| paper.changes(figure, claim, choice);

@@ -253,7 +253,7 @@ impl Chart {
             ChartKind::Sweep if self.of.is_none() => Some("a sweep needs `of`, a metric"),
             ChartKind::Reaction if self.states.is_empty() => Some("a reaction needs `states`"),
             _ if self.queries().any(|query| !query.runs.is_empty()) => {
-                Some("questions of a chart must not name runs")
+                Some("queries of a chart must not name runs")
             }
             _ if self.queries().any(|query| query.pick.is_some()) => {
                 Some("`pick` is not allowed in a chart")
