@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use tidegate_core::Time;
-use tidegate_core::fabric::{Fabric, Node, Switch};
+use tidegate_core::fabric::{Fabric, Node, PortEnds, Switch};
 use tidegate_core::workload::{Pattern, Traffic};
 
 use crate::load::offered_bps;
@@ -214,10 +214,11 @@ fn groups(fabric: &Fabric) -> Vec<Groups> {
 fn of_hosts(fabric: &Fabric) -> Groups {
     let hosts = fabric.hosts.len();
     let mut capacity = vec![[0.0; 2]; hosts];
-    for link in &fabric.links {
-        for end in [link.a, link.b] {
+    for port in 0..2 * fabric.links.len() as u32 {
+        let PortEnds { from, to } = fabric.port_ends(port);
+        for (end, direction) in [(from, 0), (to, 1)] {
             if let Node::Host(host) = end {
-                capacity[host as usize] = [link.rate.as_bps() as f64; 2];
+                capacity[host as usize][direction] = fabric.rate(port).as_bps() as f64;
             }
         }
     }
@@ -403,7 +404,7 @@ impl Groups {
                     share: most,
                     words: [format!("the load of {links}"), capacity],
                     links,
-                    remedy: format!("; reduce it to {fitting} % of this load or less"),
+                    remedy: format!("; reduce it below {fitting} %, because headers add to it"),
                 }
             }
         })
