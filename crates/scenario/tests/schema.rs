@@ -110,7 +110,11 @@ fn schema_accepts_what_loads() {
                   traffic = [{ kind = 'permutation', sizes = '1MB', protocol = 'swift', preset = \
                   'sird' }]\n\
                   protocols = { swift = { preset = 'sird' } }";
-    for text in [GRAPH, RACKS, preset] {
+    // A link without a key has that of the default link.
+    let partial = "duration = '1ms'\nfabric = { kind = 'star', hosts = 4, host_link = { delay = \
+        '2us' } }\ntransport = { protocol = 'swift' }\n\
+                   traffic = [{ kind = 'permutation', sizes = '1MB' }]";
+    for text in [GRAPH, RACKS, preset, partial] {
         let plan = load(text, &beside("x.toml"), &[]).unwrap();
         assert!(accepts(&schema, text), "{text}");
         assert!(valid(&schema, &schema, &resolved(&plan)), "{:#}", resolved(&plan));
@@ -137,6 +141,20 @@ fn schema_refuses_expressible_errors() {
     ] {
         assert!(!accepts(&schema, &patched(GRAPH, from, to)), "{to}");
     }
+}
+
+#[test]
+fn defaults_of_links_are_those_of_the_kind() {
+    let schema = schema();
+    let kinds = schema["properties"]["fabric"]["oneOf"].as_array().unwrap();
+    let rate = |kind: &Value| kind["properties"]["host_link"]["properties"]["rate"].clone();
+    let (presets, plain): (Vec<_>, Vec<_>) = kinds
+        .iter()
+        .filter(|kind| !rate(kind).is_null())
+        .partition(|kind| kind["required"].as_array().unwrap().contains(&"preset".into()));
+    // A preset has links of its own.
+    assert!(!presets.is_empty() && presets.iter().all(|kind| rate(kind)["default"].is_null()));
+    assert!(!plain.is_empty() && plain.iter().all(|kind| rate(kind)["default"].is_string()));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use tidegate_core::{HEADER_BYTES, Rate, Span};
 use super::topology::{FAST, HOST_LINK, LINK_SHAPE, Topology, bounded, cable, count};
 use crate::error::Error;
 use crate::read::keys::{Default, INTERVAL, Key, Optional, SPAN, Shape, key};
+use crate::read::quantity::rounded_up;
 use crate::read::table::{Or, Row, Table};
 
 /// Largest number of racks. Circuits grow with the number of pairs, matchings with the number of
@@ -113,7 +114,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let day: Span = table.get("day");
     let packet = link.get::<Rate>("rate").serialise(table.get::<u64>("mtu") + HEADER_BYTES as u64);
     if day < packet {
-        let least = Span::ns(packet.as_ps().div_ceil(1_000));
+        let least = rounded_up(packet);
         let expected = format!(
             "at least {least}, the time of a full packet on a circuit: set fabric.day, or change \
              fabric.circuit_link or fabric.mtu"
