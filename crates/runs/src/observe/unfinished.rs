@@ -80,7 +80,9 @@ fn unfinished(
         };
         return (!is_reported()).then(|| {
             let remedy = match overload() {
-                Some(overload) => format!("reduce the load, which is up to {overload}"),
+                Some(overload) => format!(
+                    "increase `duration` or `drain`, or reduce the load, which is up to {overload}"
+                ),
                 None => "increase `duration` or `drain`".to_owned(),
             };
             format!("{label}{messages} {protocol} did not finish: no completion times; {remedy}")
