@@ -21,7 +21,7 @@ use crate::{Error, Result, emit, print_stderr};
 #[derive(Debug, Group)]
 struct Endpoint {
     /// The protocol; see `tidegate protocols`
-    #[arg(long, value_name = "NAME", default_value = net::USUAL)]
+    #[arg(long, value_name = "NAME", default_value = net::DEFAULT_PROTOCOL)]
     protocol: String,
     /// A parameter of the protocol, e.g. `min_rto=10ms`; repeatable
     #[arg(long = "param", value_name = "NAME=VALUE")]
@@ -63,7 +63,7 @@ struct Endpoint {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print neither the address, sessions and the line per second, nor warnings
+    /// Do not print the address, sessions, the line per second, or warnings
     #[arg(short, long)]
     quiet: bool,
 }

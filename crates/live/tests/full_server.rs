@@ -15,7 +15,9 @@ use tidegate_core::{Rate, Span};
 use tidegate_endpoint::host::{Host, Peer};
 use tidegate_endpoint::node::Config;
 use tidegate_endpoint::session::Key;
-use tidegate_live::net::{EndpointOptions, Mode, NetSummary, SendOptions, Transport, USUAL, send};
+use tidegate_live::net::{
+    DEFAULT_PROTOCOL, EndpointOptions, Mode, NetSummary, SendOptions, Transport, send,
+};
 use tidegate_runs::Error;
 
 /// Notice of `send` before each pause.
@@ -57,7 +59,10 @@ fn sent(
 ) -> (Result<NetSummary, Error>, Vec<String>) {
     let (lines, interrupted) = (RefCell::new(Vec::new()), AtomicBool::new(false));
     let outcome = send(&SendOptions {
-        endpoint: EndpointOptions::new(Transport::parse(USUAL, &[]).unwrap(), Rate::gbps(1)),
+        endpoint: EndpointOptions::new(
+            Transport::parse(DEFAULT_PROTOCOL, &[]).unwrap(),
+            Rate::gbps(1),
+        ),
         to,
         from: None,
         sizes: Sizes::Fixed(1_000),

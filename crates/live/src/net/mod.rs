@@ -58,7 +58,7 @@ const NO_KEY: &[u8] = b"no key";
 const USUAL_SIZES: Sizes = Sizes::Fixed(1_000_000);
 
 /// The default protocol.
-pub const USUAL: &str = Protocol::DEFAULT.info().name;
+pub const DEFAULT_PROTOCOL: &str = Protocol::DEFAULT.info().name;
 
 /// A protocol with its parameters.
 #[derive(Clone, Debug)]
@@ -404,7 +404,8 @@ mod tests {
     fn live_parameters_apply_where_they_exist() {
         let names = |stack| live_params(stack).map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names(&Protocol::DEFAULT.stack()), LIVE_PARAMS.map(|(name, _)| name));
-        let set = |param: &str| Transport::parse(USUAL, &[param.to_owned()]).unwrap().set;
+        let set =
+            |param: &str| Transport::parse(DEFAULT_PROTOCOL, &[param.to_owned()]).unwrap().set;
         assert!(set("min_rto = 9ms").contains(&"min_rto=9ms".to_owned()));
     }
 

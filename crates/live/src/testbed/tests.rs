@@ -1,7 +1,7 @@
 //! Tests that need no processes.
 
 use super::*;
-use crate::net::USUAL;
+use crate::net::DEFAULT_PROTOCOL;
 use tidegate_core::fabric::{RateChange, Trimming};
 use tidegate_core::{Extent, Rate, TrimmingRule};
 use tidegate_scenario::load;
@@ -9,7 +9,7 @@ use tidegate_scenario::load;
 /// `hosts` hosts at 10 Gbit/s, packets of 1,000 B without headers.
 fn plan(hosts: u32, traffic: &str) -> Plan {
     let text = format!(
-        "duration = '2ms'\n[transport]\nprotocol = '{USUAL}'\n[fabric]\nkind = 'star'\n\
+        "duration = '2ms'\n[transport]\nprotocol = '{DEFAULT_PROTOCOL}'\n[fabric]\nkind = 'star'\n\
          hosts = {hosts}\nmtu = '1000B'\nhost_link = {{ rate = '10Gbps', delay = '2us' }}\n\
          {traffic}"
     );
@@ -58,7 +58,7 @@ fn simulation_only_features_are_refused() {
         assert!(message.contains(words), "{message}");
     }
     let circuits = format!(
-        "duration = '2ms'\n[transport]\nprotocol = '{USUAL}'\n[fabric]\n\
+        "duration = '2ms'\n[transport]\nprotocol = '{DEFAULT_PROTOCOL}'\n[fabric]\n\
          kind = 'reconfigurable'\n[[flows]]\nsrc = 'h0'\ndst = 'h4'\n"
     );
     let message = refuse(&load(&circuits, "test", &[]).unwrap()).unwrap_err().to_string();

@@ -268,7 +268,7 @@ impl<'a> Hosts<'a> {
 
     fn accept(&mut self) -> io::Result<()> {
         for (index, host) in self.hosts.iter().enumerate().filter(|(_, host)| host.is_ready) {
-            while let Some((stream, from)) = nonblocking(host.listener.accept())? {
+            while let Some((stream, from)) = if_ready(host.listener.accept())? {
                 stream.set_nonblocking(true)?;
                 let sender = |host: &&Host<'_>| IpAddr::V4(host.place.address) == from.ip();
                 let Some(from) = self.hosts.iter().find(sender) else { continue };
@@ -289,7 +289,7 @@ impl<'a> Hosts<'a> {
     fn receive(&mut self, now: Time) -> io::Result<()> {
         for incoming in self.incoming.iter_mut().filter(|incoming| incoming.is_ready) {
             while !incoming.is_over {
-                let read = nonblocking(incoming.stream.read(&mut self.scratch))?;
+                let read = if_ready(incoming.stream.read(&mut self.scratch))?;
                 let Some(bytes) = read else { break };
                 incoming.is_over = bytes == 0;
                 let share = &mut self.hosts[incoming.host].share;
@@ -439,7 +439,7 @@ fn is_blocked(why: &io::Error) -> bool {
     matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-fn nonblocking<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+fn if_ready<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(why) if is_blocked(&why) => Ok(None),
