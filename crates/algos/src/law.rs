@@ -1,10 +1,10 @@
 //! Common parts of window laws: the pipe that they use, which is a base RTT and the bytes that the
-//! NIC sends in it, and their reaction times.
+//! NIC sends in it, their reaction times, and a limit of flows where switches trim packets.
 
 use alloc::format;
 use alloc::string::String;
 
-use tidegate_core::{Ack, Loss, Path, Time, choice};
+use tidegate_core::{Ack, Loss, MIN_WIRE_BYTES, Path, Time, choice};
 
 choice! {
     /// Base RTT of a law and its windows.
@@ -91,7 +91,7 @@ impl RoundTrip {
 /// window of each is at least a packet, switches trim, and headers precede data. A trimmed packet
 /// returns to its sender sooner than a whole one by the time of its payload on the last link.
 pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
-    const HEADER: u64 = 84;
+    const HEADER: u64 = MIN_WIRE_BYTES as u64;
     let link = path.bottleneck_rate;
     let payload = u64::from(path.full_wire_bytes).saturating_sub(HEADER);
     let rtt = path.base_rtt.beyond(link.serialise(payload));
@@ -101,7 +101,7 @@ pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
         format!(
             "{flows:.0} flows share a link of {link}, each with at least a packet in flight; the \
              headers of trimmed packets precede data, and those of {most} flows fill the link, so \
-             that it delivers nothing: use fewer flows to a host"
+             that it delivers nothing: use fewer flows over this link"
         )
     })
 }

@@ -1,5 +1,5 @@
 //! Packets of a message that have arrived, each counted once, and the missing ones between them.
-//! SIRD receives with it.
+//! SIRD, Tide, Homa, EQDS, RCCC and NDP receive with it.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,9 +8,10 @@ use tidegate_core::Path;
 
 use super::bits::Bits;
 
-/// Largest distance beyond the first missing packet at which receivers accept packets. A record of
-/// so many takes 128 KiB, and grows only as packets arrive. It is what 800 Gbit/s carry in packets
-/// of 1,000 B until a loss is requested again under Homa's default timeout, within 10 ms.
+/// Largest distance beyond the first missing packet at which receivers accept packets, and senders
+/// send them. A record of so many takes 128 KiB, and grows only as packets arrive. A link of 800
+/// Gbit/s carries as many packets of 1,000 B in 10 ms, within which Homa's default timeout requests
+/// a lost packet.
 pub(crate) const MAX_AHEAD: u64 = 1 << 20;
 
 /// Warns of a path with so long a BDP that this distance limits the rate of a message.

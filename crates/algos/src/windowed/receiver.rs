@@ -16,8 +16,8 @@ use super::header::{Ack, Data, ECHOED};
 use super::{ConnectionParams, NONE};
 use crate::kit::by_host::ByHost;
 
-/// Largest distance of a packet ahead of the missing one; packets beyond it are dropped, because no
-/// sender has such a window.
+/// Largest distance of a packet ahead of the missing one. Packets beyond it are dropped, as if
+/// lost: after a loss, a larger window is sent again in part.
 const MAX_AHEAD: u64 = 1 << 16;
 /// Largest distance of a lane ahead of the lowest unknown one. A source numbers its connections
 /// from zero up, so a packet of a lane further ahead is dropped until the lanes before it are

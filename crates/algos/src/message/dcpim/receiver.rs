@@ -12,8 +12,8 @@ use crate::kit::segments::is_size;
 /// repeat the notification.
 const MAX_MESSAGES: usize = 1 << 16;
 /// Number of packets beyond the first missing one that get tokens and are accepted, unless two
-/// round trips are more. Tokens that expire at the end of a phase leave holes, so a longer message
-/// has its holes filled at this interval.
+/// round trips are more, up to [`MAX_AHEAD`](crate::kit::window::MAX_AHEAD). Tokens that expire at
+/// the end of a phase leave holes, so a longer message has its holes filled at this interval.
 pub(super) const AHEAD: u64 = 1 << 12;
 
 impl Inbox {
