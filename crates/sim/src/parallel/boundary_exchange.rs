@@ -1,11 +1,12 @@
 //! Boundary exchange of the partitions of one process, on one or more threads.
 //!
-//! Each thread runs its partitions to the end of a window, hands over the packets that have started
-//! on links to other partitions, and publishes its state. After a barrier, it takes the packets for
-//! its own partitions, and computes the end of the next window from the state of all threads. That
-//! window starts at the earliest pending event of all partitions, and is so short that no packet
-//! that starts in it can land in another partition before its end. There is one barrier per window
-//! (two in a run of several processes). Mailboxes and published state are double-buffered by
+//! Each thread runs its partitions to the end of a window, puts the packets that have started on
+//! links to other partitions into mailboxes, and publishes its state. After a barrier, it takes the
+//! packets for its own partitions, and computes the end of the next window from the state of all
+//! threads. That window starts at the earliest pending event of all partitions, and is so short
+//! that no packet that starts in it can land in another partition before its end. There is one
+//! barrier per window (two in a run of several processes). Mailboxes and published state are
+//! double-buffered by
 //! *phase*. Between two writes to the same buffer there is a barrier that a thread reaches only
 //! after it has read the buffer.
 

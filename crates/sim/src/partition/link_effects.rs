@@ -32,7 +32,8 @@ use crate::setup::Setup;
 pub(super) struct LinkEffects {
     /// No packet needs any of the steps.
     none: bool,
-    /// No packet needs a step but PFC.
+    /// No packet needs a step after PFC: links do not impair packets, and software takes no time.
+    /// The NIC has nothing to do then: while a host is stopped, its link is down.
     only_pfc: bool,
     stack_time: StackTime,
     /// By host, if host software takes time: when it delivers the last packet that it holds, and
