@@ -495,7 +495,7 @@ mod tests {
                 "load = 0.25",
                 "the load of the uplinks of agg0 and agg1 is up to 1.03 times their capacity \
                  (206.5 Gbit/s on 200.0 Gbit/s): queues grow for as long as this lasts; reduce it \
-                 to 96 % of this load or less",
+                 below 96 %, because headers add to it",
             ),
             // Within the pods.
             (CLOS, "load = 0.5, senders = 'h[0-7]', receivers = 'h[8-15]'", "uplinks of tor0 is"),
