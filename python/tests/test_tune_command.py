@@ -180,6 +180,20 @@ sys.meta_path.insert(0, Stop())
     assert begun.returncode == -signal.SIGINT and not message, message
 
 
+def test_an_interrupt_in_a_lock_is_an_interrupt(tmp_path, monkeypatch):
+    def interrupted(*_):
+        # As Optuna's lock, which removes its file again after an interruption.
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            (tmp_path / "missing").unlink()
+
+    monkeypatch.setattr(files, "write_so_far", interrupted)
+    words = {"objective": "min slowdown_p99 of small", "budget": 2, "final_seeds": 2}
+    with pytest.raises(files.Interrupted):
+        run.tune(SCENARIO, ["swift"], out=tmp_path / "out", cache=tmp_path / "cache", **words)
+
+
 def test_an_interrupt_leaves_the_best_so_far(tmp_path):
     slow = {**SCENARIO, "duration": "2ms"}
     (tmp_path / "mine.toml").write_text(tidegate._native.toml_document(json.dumps(slow)))

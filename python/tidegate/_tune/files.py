@@ -38,6 +38,13 @@ class Interrupted(KeyboardInterrupt):
     """An interruption after a search has begun in a folder, where it can continue."""
 
 
+def is_interruption(why: BaseException | None) -> bool:
+    """Return whether an error comes from an interruption, which Optuna's lock can replace."""
+    while why is not None and not isinstance(why, KeyboardInterrupt):
+        why = why.__cause__ or why.__context__
+    return why is not None
+
+
 def write(path: Path, text: str) -> None:
     """Write a file, completely or not at all."""
     with _completely(path) as partial:

@@ -333,8 +333,10 @@ def tune(
                 try:
                     answer = replace(study(folder), folder=folder)
                     files.write_study(folder, answer, bench)
-                except KeyboardInterrupt as why:
-                    raise files.Interrupted from why
+                except BaseException as why:
+                    if files.is_interruption(why):
+                        raise files.Interrupted from why
+                    raise
             except (OSError, json.JSONDecodeError, UnicodeDecodeError) as why:
                 # Files of the search that are damaged, or cannot be read or written.
                 raise OutputError(
