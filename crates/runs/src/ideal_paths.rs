@@ -19,7 +19,13 @@ pub(crate) fn note<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> Option<
             of.entry(plan.protocol_name(stack)).or_default().insert(plan.routing.name());
         }
     }
-    if uses.iter().any(BTreeMap::is_empty) || !plans.clone().any(gains_from_paths) {
+    if uses.iter().any(BTreeMap::is_empty) {
+        return None;
+    }
+    // Routes are computed once for consecutive plans with the same fabric.
+    let mut last = None;
+    let mut fabrics = plans.filter(|plan| last.replace(&plan.fabric) != Some(&plan.fabric));
+    if !fabrics.any(gains_from_paths) {
         return None;
     }
     let [one, all] = [(0, 1), (1, 0)].map(|(own, other)| {
