@@ -87,9 +87,9 @@ impl RoundTrip {
     }
 }
 
-/// Warns of so many flows, of this rate each, that the headers of their packets fill a link if the
-/// window of each is at least a packet, switches trim, and headers precede data. A trimmed packet
-/// returns to its sender sooner than a whole one by the time of its payload on the last link.
+/// Warns if the headers of trimmed packets fill a link that flows of this rate share equally. The
+/// window of each flow is at least a packet, switches trim, and headers precede data. A trimmed
+/// packet returns to its sender sooner than a whole one by the time of its payload on the last link.
 pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
     const HEADER: u64 = MIN_WIRE_BYTES as u64;
     let link = path.bottleneck_rate;

@@ -9,9 +9,9 @@ use tidegate_core::Path;
 use super::bits::Bits;
 
 /// Largest distance beyond the first missing packet at which receivers accept packets, and senders
-/// send them. A record of so many takes 128 KiB, and grows only as packets arrive. A link of 800
-/// Gbit/s carries as many packets of 1,000 B in 10 ms, within which Homa's default timeout requests
-/// a lost packet.
+/// send them. The record of these packets takes 128 KiB, and grows only as packets arrive. A link
+/// of 800 Gbit/s carries as many packets of 1,000 B in 10 ms, within which Homa's default timeout
+/// requests a lost packet.
 pub(crate) const MAX_AHEAD: u64 = 1 << 20;
 
 /// Warns of a path with so long a BDP that this distance limits the rate of a message.
