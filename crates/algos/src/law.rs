@@ -89,7 +89,7 @@ impl RoundTrip {
 
 /// Warns if the headers of trimmed packets fill a link that flows of this rate share equally. The
 /// window of each flow is at least a packet, switches trim, and headers precede data. A trimmed
-/// packet returns to its sender sooner than a whole one by the time of its payload on the last link.
+/// packet returns to its sender sooner than a whole one, by the time of its payload on that link.
 pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
     const HEADER: u64 = MIN_WIRE_BYTES as u64;
     let link = path.bottleneck_rate;
