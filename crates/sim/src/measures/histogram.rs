@@ -1,14 +1,25 @@
 //! Weighted histograms with a relative error below 1 %, a few kilobytes each.
+//!
+//! The histograms of a fabric's ports exceed the nearest caches. So a weight is added to its bucket
+//! when the next value comes, and prefetched until then; and weights have 32 bits, with carries
+//! apart.
+
+use crate::ports::prefetch::prefetch;
 
 /// Buckets per octave: half a bucket's width is 1/128 = 0.8 % of its value.
 const SUB_BITS: u32 = 6;
 const SUBS: u64 = 1 << SUB_BITS;
 
 /// Counts weights by value. Values below 64 units are exact.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Histogram {
-    weights: Vec<u64>,
+    /// Lower halves of the weights, by bucket.
+    weights: Vec<u32>,
+    /// Upper halves of the weights, by bucket. Empty until one is not 0.
+    carries: Vec<u64>,
     zero: u64,
+    /// Bucket and weight of the last value, which `weights` does not include.
+    last: (usize, u64),
 }
 
 impl Histogram {
@@ -42,22 +53,43 @@ impl Histogram {
         if self.weights.len() <= bucket {
             self.weights.resize((bucket + 1).next_power_of_two(), 0);
         }
-        self.weights[bucket] += weight;
+        prefetch(&self.weights, bucket);
+        let (bucket, weight) = std::mem::replace(&mut self.last, (bucket, weight));
+        let Some(lower) = self.weights.get_mut(bucket) else { return };
+        let sum = *lower as u64 + weight;
+        *lower = sum as u32;
+        if sum >> 32 != 0 {
+            self.carry(bucket, sum >> 32);
+        }
+    }
+
+    #[cold]
+    fn carry(&mut self, bucket: usize, carry: u64) {
+        self.carries.resize(self.weights.len(), 0);
+        self.carries[bucket] += carry;
+    }
+
+    /// The weights of the buckets, in order.
+    fn weights(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator {
+        let upper = |bucket| self.carries.get(bucket).map_or(0, |carry| carry << 32);
+        let (last, weight) = self.last;
+        let pending = move |bucket| if bucket == last { weight } else { 0 };
+        let all = self.weights.iter().enumerate();
+        all.map(move |(bucket, &lower)| upper(bucket) + lower as u64 + pending(bucket))
     }
 
     /// Total weight.
     pub(crate) fn weight(&self) -> u64 {
-        self.zero + self.weights.iter().sum::<u64>()
+        self.zero + self.weights().sum::<u64>()
     }
 
     pub(crate) fn clear(&mut self) {
-        self.weights.fill(0);
-        self.zero = 0;
+        *self = Histogram::default();
     }
 
     /// The value below which a fraction `q` of the weight lies; `None` if the histogram is empty.
     pub(crate) fn quantile(&self, q: f64) -> Option<f64> {
-        let total = self.zero as f64 + self.weights.iter().map(|&w| w as f64).sum::<f64>();
+        let total = self.zero as f64 + self.weights().map(|weight| weight as f64).sum::<f64>();
         if total == 0.0 {
             return None;
         }
@@ -65,13 +97,13 @@ impl Histogram {
         if left <= 0.0 {
             return Some(0.0);
         }
-        for (bucket, &weight) in self.weights.iter().enumerate() {
+        for (bucket, weight) in self.weights().enumerate() {
             left -= weight as f64;
             if left <= 0.0 && weight > 0 {
                 return Some(Self::value(bucket));
             }
         }
-        self.weights.iter().rposition(|&w| w > 0).map(Self::value)
+        self.weights().rposition(|weight| weight > 0).map(Self::value)
     }
 }
 
@@ -93,6 +125,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn weights_beyond_32_bits_are_exact() {
+        let mut histogram = Histogram::default();
+        let weights = [u32::MAX as u64, 1, (1 << 40) + 3, 7, u32::MAX as u64];
+        weights.iter().for_each(|&weight| histogram.add(5, weight));
+        let sum = weights.iter().sum::<u64>();
+        assert_eq!(histogram.weight(), sum);
+        histogram.add(900, 1 << 41);
+        histogram.add(5, 1);
+        assert_eq!(histogram.weight(), sum + (1 << 41) + 1);
+        assert_eq!(histogram.quantile(0.3), Some(5.0));
+        assert_eq!(histogram.quantile(0.5).map(|value| (value - 900.0).abs() < 9.0), Some(true));
+        histogram.clear();
+        assert_eq!((histogram.weight(), histogram.quantile(0.5)), (0, None));
     }
 
     #[test]
