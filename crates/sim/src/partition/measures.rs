@@ -158,8 +158,8 @@ impl Measures {
         let PortEnds { from, to } = self.setup.fabric.port_ends(name);
         let before = self.baselines[index as usize];
         let packets = port.packets - before.packets;
-        let waited = switching.departed_for_rack(index);
-        let (p99_bytes, p99_delay_ns) = switching.percentiles(links, index, end);
+        let departed = switching.departed_for_rack(index).unwrap_or(packets);
+        let (p99_bytes, p99_delay_ns) = switching.percentiles(links, index, end, departed);
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // Transmissions that were in progress at warm-up count in part, and so do those in progress
@@ -177,7 +177,7 @@ impl Measures {
             packets,
             queue_bytes: self.spread(queued, end, p99_bytes, port.waits.max_bytes as f64),
             queue_delay_us: Spread {
-                mean: per(port.waits.delay_ps as f64 * 1e-6, waited.unwrap_or(packets) as f64),
+                mean: per(port.waits.delay_ps as f64 * 1e-6, departed as f64),
                 p99: p99_delay_ns.map(|ns| ns * 1e-3),
                 max: port.waits.max_delay.as_us_f64(),
             },

@@ -288,8 +288,7 @@ impl Switching {
         let index = links.index_of(index);
         self.commit_port(links, index);
         let port = &links.ports[index as usize];
-        let unusual = flag::NO_SHORTCUT | flag::HISTOGRAMS;
-        if !port.is_free(now) || port.flags & unusual != 0 {
+        if !port.is_free(now) || port.flags & flag::NO_SHORTCUT != 0 {
             self.join_queue(links, switch, index, packet);
         } else if special != 0 {
             self.start(links, index, packet, now, Span::ZERO);

@@ -54,14 +54,23 @@ impl Switching {
     }
 
     /// Percentiles of a port's queue in bytes, and of the waits in its queue in nanoseconds.
+    /// `departed` packets have left the queue since warm-up. The wait of a packet that finds the
+    /// port free is not recorded; it is 0.
     pub(in crate::partition) fn percentiles<P, N>(
         &mut self,
         links: &Links<P, N>,
         index: u32,
         end: Time,
+        departed: u64,
     ) -> (Option<f64>, Option<f64>) {
         let Some(histograms) = self.histograms.get_mut(index as usize) else { return (None, None) };
-        histograms.level(end, links.ports[index as usize].queue_bytes);
+        let port = &links.ports[index as usize];
+        histograms.level(end, port.queue_bytes);
+        if port.owner & HOST == 0 {
+            let recorded = histograms.delay_ns.weight();
+            debug_assert!(recorded <= departed, "{recorded} waits of {departed} packets");
+            histograms.delay_ns.add(0, departed.saturating_sub(recorded));
+        }
         (histograms.bytes.quantile(0.99), histograms.delay_ns.quantile(0.99))
     }
 
