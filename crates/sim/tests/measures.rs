@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::common::busy::Recorder;
 use crate::common::observers::{Observer, ObserverAccess, TestProbe};
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
@@ -291,6 +292,36 @@ fn means_and_percentiles_are_below_the_maximum() {
             );
         }
         assert!(outcome.switches[0].buffer_bytes.mean > 100_000.0);
+    }
+}
+
+/// Nine packets of ten find the port free and wait for nothing, with and without PFC.
+#[test]
+fn percentiles_of_waits_include_waits_of_zero() {
+    for is_lossless in [false, true] {
+        let mut open_loop = open_loop(3);
+        open_loop.set("arrivals", Value::Choice("poisson")).unwrap();
+        let flows = (0..4).map(|host| unlimited(host, 4, Time::ZERO)).collect();
+        let fabric = star(5, Rate::gbps(100), Span::us(1), 1000);
+        let mut setup = setup(fabric, open_loop, flows, Time::ms(12));
+        if is_lossless {
+            lossless(&mut setup, 200_000);
+        }
+        (setup.histograms, setup.warmup) = (true, Time::ms(2));
+        let mut engine = Engine::new(setup, TestProbe::of(Recorder::default())).unwrap();
+        engine.advance(Time::NEVER);
+        let ports = engine.probe().inner::<Recorder>().take_ports();
+        let link = &engine.finish().unwrap().links[9];
+        let measured = ports[9].iter().filter(|record| record.at > Time::ms(2));
+        let mut waits: Vec<_> = measured.map(|record| record.waited.as_us_f64()).collect();
+        waits.sort_by(f64::total_cmp);
+        let at = |waits: &[f64], share: f64| waits[(share * waits.len() as f64) as usize];
+        let positive = waits.partition_point(|&wait| wait < 1e-3);
+        assert!(waits.len() > 10_000 && positive > waits.len() * 8 / 10, "{positive}");
+        let (low, high) = (at(&waits, 0.989) * 0.99 - 1e-3, at(&waits, 0.991) * 1.01);
+        let p99 = link.queue_delay_us.p99.unwrap();
+        assert!((low..=high).contains(&p99), "{p99} of {low} to {high}");
+        assert!(at(&waits[positive..], 0.99) > 1.5 * high, "zeros matter");
     }
 }
 
