@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
 use tidegate_results::{Partial, clear_abandoned};
-use tidegate_scenario::{Plan, content_hash, files};
+use tidegate_scenario::{Plan, files};
 
 use crate::Error;
 use crate::observe::{Measure, Measurement, Observations, RunOutput, measures};
@@ -48,7 +48,8 @@ impl Recording {
     }
 }
 
-/// A folder of observations, or `None`.
+/// A folder of observations, or `None`. A plan is named by its
+/// [content hash](tidegate_scenario::content_hash), which callers compute once.
 #[derive(Clone, Debug)]
 pub struct Cache(Option<PathBuf>);
 
@@ -70,9 +71,9 @@ struct Kept<'a> {
     seen: &'a Observations,
 }
 
-fn key(plan: &Plan, recording: &Recording) -> String {
+fn key(hash: &str, recording: &Recording) -> String {
     let interval = recording.interval.map_or(0, Span::as_ps);
-    format!("{}{}-{interval}-{BUILD}", recording.carrier, content_hash(plan))
+    format!("{}{hash}-{interval}-{BUILD}", recording.carrier)
 }
 
 impl Cache {
@@ -85,10 +86,10 @@ impl Cache {
         Cache(folder.map(Path::to_owned))
     }
 
-    /// The cached observations of a plan, if they include all of `recording`. An unreadable file,
-    /// or one of another key, counts as missing.
-    pub fn get(&self, plan: &Plan, recording: &Recording) -> Option<Observations> {
-        let key = key(plan, recording);
+    /// The cached observations of the plan with this hash, if they include all of `recording`. An
+    /// unreadable file, or one of another key, counts as missing.
+    pub fn get(&self, hash: &str, recording: &Recording) -> Option<Observations> {
+        let key = key(hash, recording);
         let mut json = Vec::new();
         // A pipe would never end.
         let file = files::open(&path(self.0.as_ref()?, &key), u64::MAX).ok()?;
@@ -98,26 +99,26 @@ impl Cache {
         is_enough.then_some(entry.seen)
     }
 
-    /// Whether a file for this plan exists. It may lack some of `recording`.
-    pub fn has(&self, plan: &Plan, recording: &Recording) -> bool {
-        self.0.as_ref().is_some_and(|folder| path(folder, &key(plan, recording)).is_file())
+    /// Whether a file for the plan with this hash exists. It may lack some of `recording`.
+    pub fn has(&self, hash: &str, recording: &Recording) -> bool {
+        self.0.as_ref().is_some_and(|folder| path(folder, &key(hash, recording)).is_file())
     }
 
-    /// Makes the run by `happen` and stores its observations.
+    /// Makes the run of a plan with this hash by `happen` and stores its observations.
     pub fn make(
         &self,
-        plan: &Plan,
+        (plan, hash): (&Plan, &str),
         recording: &Recording,
         happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<RunOutput, Error>,
     ) -> Result<Observations, Error> {
         let seen = happen(recording.measures(plan))?.seen;
-        self.put(plan, recording, &seen);
+        self.put(hash, recording, &seen);
         Ok(seen)
     }
 
     /// Stores an observation. A write failure is ignored: it costs only time.
-    fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
-        let key = key(plan, recording);
+    fn put(&self, hash: &str, recording: &Recording, seen: &Observations) {
+        let key = key(hash, recording);
         if let Some(folder) = &self.0 {
             let _ = write(path(folder, &key), &Kept { key: &key, parts: &recording.parts, seen });
         }
@@ -166,25 +167,16 @@ pub fn can_keep(folder: &Path) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    fn plan(seed: u64) -> Plan {
-        let text = format!(
-            "seed = {seed}\nduration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
-             transport = {{ protocol = '{}' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]",
-            tidegate_algos::Protocol::ALL[0].info().name
-        );
-        tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
-    }
-
     #[test]
     fn damaged_and_foreign_entries_are_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(Some(dir.path()));
         let recording = &Recording::default();
-        let plans = [plan(1), plan(2)];
-        let digest = |i: usize| cache.get(&plans[i], recording).map(|seen| seen.digest);
+        let hashes = ["one", "two"];
+        let digest = |i: usize| cache.get(hashes[i], recording).map(|seen| seen.digest);
         let put = |i: usize| {
             let seen = Observations { digest: i.to_string(), ..Observations::default() };
-            cache.put(&plans[i], recording, &seen);
+            cache.put(hashes[i], recording, &seen);
         };
         let both = || [digest(0), digest(1)];
         assert_eq!(both(), [None, None]);
@@ -192,14 +184,14 @@ mod tests {
         assert_eq!(both(), [Some("0".to_owned()), Some("1".to_owned())]);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 
-        let [a, b] = [0, 1].map(|i: usize| path(dir.path(), &key(&plans[i], recording)));
+        let [a, b] = [0, 1].map(|i: usize| path(dir.path(), &key(hashes[i], recording)));
         let spare = dir.path().join("spare");
         fs::rename(&a, &spare).unwrap();
         fs::rename(&b, &a).unwrap();
         fs::rename(&spare, &b).unwrap();
         assert_eq!(both(), [None, None], "swapped");
 
-        assert!(cache.has(&plans[0], recording) && !cache.has(&plan(3), recording));
+        assert!(cache.has(hashes[0], recording) && !cache.has("three", recording));
         put(0);
         let whole = fs::read(&a).unwrap();
         for length in 0..whole.len() {
@@ -214,7 +206,7 @@ mod tests {
         }
         put(0);
         assert_eq!(digest(0), Some("0".to_owned()), "rewritten");
-        assert!(key(&plans[0], recording).ends_with(BUILD), "bound to this build");
+        assert!(key(hashes[0], recording).ends_with(BUILD), "bound to this build");
         fs::remove_file(&a).unwrap();
         fs::create_dir(&a).unwrap();
         assert_eq!(digest(0), None, "a folder");
@@ -228,12 +220,12 @@ mod tests {
 
         let with = |part| Recording { parts: [part].into(), ..Recording::default() };
         let messages = with(Measurement::Messages);
-        assert!(cache.get(&plans[0], &messages).is_none(), "lacks a requested measurement");
-        cache.put(&plans[0], &messages, &Observations::default());
-        assert!(cache.get(&plans[0], &messages).is_some());
-        assert!(cache.get(&plans[0], &with(Measurement::Links)).is_none());
-        assert!(cache.get(&plans[0], recording).is_some(), "has an extra measurement");
+        assert!(cache.get(hashes[0], &messages).is_none(), "lacks a requested measurement");
+        cache.put(hashes[0], &messages, &Observations::default());
+        assert!(cache.get(hashes[0], &messages).is_some());
+        assert!(cache.get(hashes[0], &with(Measurement::Links)).is_none());
+        assert!(cache.get(hashes[0], recording).is_some(), "has an extra measurement");
         let carried = Recording { carrier: "udp-".to_owned(), ..Recording::default() };
-        assert!(cache.get(&plans[0], &carried).is_none(), "of another carrier");
+        assert!(cache.get(hashes[0], &carried).is_none(), "of another carrier");
     }
 }

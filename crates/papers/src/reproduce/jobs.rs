@@ -15,7 +15,7 @@ use tidegate_runs::{Error, forecast_packets, forecast_seconds, machine};
 use tidegate_scenario::Plan;
 
 use super::ReproduceOptions;
-use super::registry::{Choice, Figure, Model, Paper, Run, SEEDS};
+use super::registry::{Choice, Figure, Model, Paper, PlanSource, Run, SEEDS};
 
 /// Progress of a reproduction.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -77,68 +77,145 @@ impl Job {
 
 /// The work of a run.
 pub(super) enum Work {
-    /// Simulation of packets.
-    Packets(Box<Plan>),
+    /// Simulation of packets, with the plan's hash.
+    Packets(Box<Plan>, String),
     /// Solution of a model.
     Model(Model),
 }
 
 /// Runs to be made. A plan with equal sampling intervals is run once for all uses.
 #[derive(Default)]
-pub(super) struct Jobs {
+pub(super) struct Jobs<'a> {
     /// Time dilation of live UDP runs; `None`: chosen for each plan.
     dilation: Option<u32>,
     pub(super) jobs: Vec<Job>,
     /// Keys: hash of the plan, interval, and carrier of packets; for a model, its source.
     known: BTreeMap<(String, Option<Span>, Medium), usize>,
+    /// Jobs by the source of their plan, so that a plan which many figures or alternatives request
+    /// is made and hashed once.
+    requested: BTreeMap<(PlanSource<'a>, Option<Span>, Medium), usize>,
+    /// Plans with their hashes, made before they are requested.
+    planned: BTreeMap<PlanSource<'a>, (Plan, String)>,
 }
 
-impl Jobs {
-    pub(super) fn dilated(dilation: Option<u32>) -> Jobs {
+/// A figure as chosen, or under an alternative.
+pub(super) type Request<'a> = (&'a Paper, &'a Figure, Option<Choice>);
+
+impl<'a> Jobs<'a> {
+    pub(super) fn dilated(dilation: Option<u32>) -> Jobs<'a> {
         Jobs { dilation, ..Jobs::default() }
+    }
+
+    /// Makes and hashes the plans of these requests, several at a time. A plan that fails is left
+    /// to its request.
+    pub(super) fn plan(&mut self, requests: &[Request<'a>], options: &ReproduceOptions<'_>) {
+        let mut sources = BTreeSet::new();
+        for &(paper, figure, choice) in requests {
+            let packets = figure.runs.iter().filter(|run| run.model.is_none());
+            sources.extend(packets.flat_map(|run| {
+                let seeds = 1..=seeds(options.quick, choice);
+                seeds.map(move |seed| source((paper, figure), run, seed, choice))
+            }));
+        }
+        let sources: Vec<PlanSource<'_>> = sources.into_iter().collect();
+        let plans = in_parallel(sources.len(), threads(options), |i, _| {
+            if options.is_interrupted() {
+                return Err(Error::Interrupted);
+            }
+            hashed(sources[i].plan()?)
+        });
+        let made = sources.into_iter().zip(plans);
+        self.planned.extend(made.filter_map(|(source, plan)| Some((source, plan.ok()?))));
     }
 
     /// Indices of a figure's runs, each with all its seeds.
     pub(super) fn request(
         &mut self,
-        paper: &Paper,
-        figure: &Figure,
+        (paper, figure, choice): Request<'a>,
         quick: bool,
-        choice: Option<Choice>,
     ) -> Result<Vec<Vec<usize>>, Error> {
-        let mut number = |run: &Run, seed| {
-            let (medium, recording) = (run.medium(), figure.recording(run));
-            let (work, key) = match &run.model {
-                Some(model) => {
-                    let key = (model.source.clone(), None, Medium::Simulated);
-                    (Work::Model(model.clone()), key)
-                }
-                None => {
-                    // Runs that no claim uses are made as chosen.
-                    let choice = choice.filter(|_| figure.is_claimed(run));
-                    let plan = figure.plan(paper, run, seed, choice)?;
-                    let hash = tidegate_scenario::content_hash(&plan);
-                    let key = (hash, recording.interval, medium.clone());
-                    (Work::Packets(Box::new(plan)), key)
-                }
-            };
-            let number = *self.known.entry(key).or_insert(self.jobs.len());
-            if let Some(job) = self.jobs.get_mut(number) {
-                job.recording.parts.extend(recording.parts);
-            } else {
-                let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                let seconds = match &work {
-                    Work::Packets(plan) => clock_s(plan, &medium, self.dilation)?,
-                    Work::Model(_) => 0.0,
-                };
-                self.jobs.push(Job { work, medium, recording, name, seconds });
-            }
-            Ok(number)
+        let mut seeds = |run| {
+            let seeds = 1..=seeds(quick, choice);
+            seeds.map(|seed| self.request_run((paper, figure), run, seed, choice)).collect()
         };
-        let seeds = if quick || choice.is_some() { 1 } else { SEEDS };
-        let mut seeds = |run| (1..=seeds).map(|seed| number(run, seed)).collect();
         figure.runs.iter().map(&mut seeds).collect()
     }
+
+    /// Index of a run with one seed.
+    fn request_run(
+        &mut self,
+        (paper, figure): (&'a Paper, &'a Figure),
+        run: &'a Run,
+        seed: u64,
+        choice: Option<Choice>,
+    ) -> Result<usize, Error> {
+        let (medium, recording) = (run.medium(), figure.recording(run));
+        let name = || format!("{}/{} {}", paper.name, figure.name, run.name);
+        if let Some(model) = &run.model {
+            let key = (model.source.clone(), None, Medium::Simulated);
+            let work = || Ok((Work::Model(model.clone()), 0.0));
+            return self.put(key, recording, name, work);
+        }
+        let source = source((paper, figure), run, seed, choice);
+        let request = (source, recording.interval, medium);
+        if let Some(&number) = self.requested.get(&request) {
+            self.jobs[number].recording.parts.extend(recording.parts);
+            return Ok(number);
+        }
+        let (source, interval, medium) = request;
+        let (plan, hash) = match self.planned.remove(&source) {
+            Some(planned) => planned,
+            None => hashed(source.plan()?)?,
+        };
+        let dilation = self.dilation;
+        let work = || {
+            let seconds = clock_s(&plan, &medium, dilation)?;
+            Ok((Work::Packets(Box::new(plan), hash.clone()), seconds))
+        };
+        let key = (hash.clone(), interval, medium.clone());
+        let number = self.put(key, recording, name, work)?;
+        self.requested.insert((source, interval, medium), number);
+        Ok(number)
+    }
+
+    /// Index of the job of this key, which is added if it is new.
+    fn put(
+        &mut self,
+        key: (String, Option<Span>, Medium),
+        recording: Recording,
+        name: impl FnOnce() -> String,
+        work: impl FnOnce() -> Result<(Work, f64), Error>,
+    ) -> Result<usize, Error> {
+        if let Some(&number) = self.known.get(&key) {
+            self.jobs[number].recording.parts.extend(recording.parts);
+            return Ok(number);
+        }
+        let (number, medium) = (self.jobs.len(), key.2.clone());
+        let (work, seconds) = work()?;
+        self.jobs.push(Job { work, medium, recording, name: name(), seconds });
+        self.known.insert(key, number);
+        Ok(number)
+    }
+}
+
+/// Number of seeds of a run.
+fn seeds(quick: bool, choice: Option<Choice>) -> u64 {
+    if quick || choice.is_some() { 1 } else { SEEDS }
+}
+
+/// The source of a run's plan. Runs that no claim uses are made as chosen.
+fn source<'a>(
+    (paper, figure): (&'a Paper, &'a Figure),
+    run: &'a Run,
+    seed: u64,
+    choice: Option<Choice>,
+) -> PlanSource<'a> {
+    figure.source(paper, run, seed, choice.filter(|_| figure.is_claimed(run)))
+}
+
+fn hashed(plan: Plan) -> Result<(Plan, String), Error> {
+    let hash = tidegate_scenario::content_hash(&plan);
+    Ok((plan, hash))
 }
 
 fn threads(options: &ReproduceOptions<'_>) -> usize {
@@ -149,7 +226,7 @@ fn threads(options: &ReproduceOptions<'_>) -> usize {
 pub(super) fn kept(jobs: &[Job], options: &ReproduceOptions<'_>) -> Vec<bool> {
     let cache = Cache::new(options.cache);
     let is_kept = |job: &Job| match &job.work {
-        Work::Packets(plan) => cache.has(plan, &job.recording),
+        Work::Packets(_, hash) => cache.has(hash, &job.recording),
         Work::Model(_) => false,
     };
     jobs.iter().map(is_kept).collect()
@@ -163,21 +240,24 @@ const RUNS_PER_TRIAL: usize = 4;
 /// Estimates the costs of simulated runs to be made: their data packets by their traffic, times the
 /// mean processor time per packet by the beginning of some of them. Returns the number of trials.
 pub(super) fn calibrate(jobs: &mut [Job], options: &ReproduceOptions<'_>) -> Result<usize, Error> {
-    let mut left = Vec::new();
-    for (i, is_kept) in kept(jobs, options).into_iter().enumerate() {
-        if let Job { work: Work::Packets(plan), .. } = &jobs[i]
-            && !is_kept
-            && !jobs[i].is_real()
-        {
-            left.push((i, forecast_packets(plan, options.interrupted)?));
-        }
-    }
+    let left = kept(jobs, options).into_iter().zip(&*jobs).enumerate();
+    let left = left.filter_map(|(i, (is_kept, job))| match &job.work {
+        Work::Packets(plan, _) if !is_kept && !job.is_real() => Some((i, plan)),
+        _ => None,
+    });
+    let left: Vec<(usize, &Box<Plan>)> = left.collect();
+    let packets = in_parallel(left.len(), threads(options), |n, _| {
+        forecast_packets(left[n].1, options.interrupted)
+    });
+    let left: Vec<usize> = left.iter().map(|&(i, _)| i).collect();
+    let left = left.into_iter().zip(packets).map(|(i, packets)| Ok((i, packets?)));
+    let left: Vec<(usize, f64)> = left.collect::<Result<_, Error>>()?;
     let costs: Vec<f64> = left.iter().map(|&(_, packets)| packets).collect();
     let tried = spread(&costs, TRIALS.min(left.len().div_ceil(RUNS_PER_TRIAL)));
     let factor = |n: usize, _| {
         let (chosen, weight) = tried[n];
         let (i, packets) = left[chosen];
-        let Job { work: Work::Packets(plan), recording, .. } = &jobs[i] else { return Ok(0.0) };
+        let Job { work: Work::Packets(plan, _), recording, .. } = &jobs[i] else { return Ok(0.0) };
         let seconds = forecast_seconds(plan, recording, options.interrupted)?;
         Ok(seconds / packets * weight)
     };
@@ -261,11 +341,11 @@ pub(super) fn make(
             Work::Model(model) => {
                 model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
             }
-            Work::Packets(plan) => match cache.get(plan, recording) {
+            Work::Packets(plan, hash) => match cache.get(hash, recording) {
                 Some(seen) => seen,
                 None => {
                     spent = *seconds / threads_each;
-                    cache.make(plan, recording, |measures| {
+                    cache.make((plan, hash), recording, |measures| {
                         if jobs[i].is_real() {
                             return run_live((name, plan), medium, measures, options);
                         }
@@ -369,6 +449,21 @@ fn run_live(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plans_are_made_once_before_requests() {
+        let papers = crate::reproduce::shared_papers();
+        let paper = papers.iter().find(|paper| paper.name == "authors").unwrap();
+        let figure = paper.figures.iter().find(|figure| figure.name == "powertcp-alone").unwrap();
+        let mut jobs = Jobs::default();
+        let request = (paper, figure, None);
+        jobs.plan(&[request, request], &ReproduceOptions::default());
+        assert_eq!(jobs.planned.len(), figure.runs.len() * SEEDS as usize);
+        let numbers = jobs.request(request, false).unwrap();
+        assert!(jobs.planned.is_empty(), "every plan is used");
+        assert_eq!(jobs.request(request, false).unwrap(), numbers);
+        assert!(jobs.planned.is_empty() && jobs.jobs.len() == numbers.concat().len());
+    }
 
     #[test]
     fn trials_are_spread_over_costs() {

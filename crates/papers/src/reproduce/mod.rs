@@ -55,7 +55,7 @@ pub(crate) use value_column::{has_values, measured, paper_value, worded};
 
 use crate::markdown;
 use crate::plot::{Plot, is_paper, paper_source};
-use jobs::{Jobs, calibrate, forecast, kept, make};
+use jobs::{Jobs, Request, calibrate, forecast, kept, make};
 use judge::{Measured, Varied};
 use record::Record;
 use registry::{Choice, Fact, Figure, Query};
@@ -311,15 +311,17 @@ pub fn reproduce(
     let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::dilated(options.dilation);
+    jobs.plan(&requests(&figures, options), options);
     let mut requested = Vec::new();
     for &(paper, figure) in &figures {
         if options.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        let base = jobs.request(paper, figure, options.quick, None)?;
+        let base = jobs.request((paper, figure, None), options.quick)?;
         let choices = paper.choices().filter(|_| options.sensitivity);
-        let others = choices
-            .map(|choice| Ok((choice, jobs.request(paper, figure, options.quick, Some(choice))?)));
+        let others = choices.map(|choice| {
+            Ok((choice, jobs.request((paper, figure, Some(choice)), options.quick)?))
+        });
         requested.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
     let is_watched = options.forecast.is_some() || options.progress.is_some();
@@ -436,6 +438,18 @@ pub fn reproduce(
     Ok(result)
 }
 
+/// These figures as chosen, each followed by its alternatives if they are requested.
+fn requests<'a>(
+    figures: &[(&'a Paper, &'a Figure)],
+    options: &ReproduceOptions<'_>,
+) -> Vec<Request<'a>> {
+    let of_figure = |&(paper, figure): &(&'a Paper, &'a Figure)| {
+        let choices = paper.choices().filter(|_| options.sensitivity).map(Some);
+        std::iter::once(None).chain(choices).map(move |choice| (paper, figure, choice))
+    };
+    figures.iter().flat_map(of_figure).collect()
+}
+
 /// Facts of a figure as tables with a row per run. Facts about the same runs share a table.
 fn fact_tables(figure: &Figure, runs: &[Vec<&Observations>]) -> Vec<String> {
     let is_of_same = |one: &Fact, other: &Fact| one.measure.runs == other.measure.runs;
@@ -471,14 +485,15 @@ pub fn forecast_reproduction(
 ) -> Result<(Vec<FigureRuns>, Forecast), Error> {
     let papers = registry::papers(options.quick)?;
     let (figures, mut jobs) = (selected(&papers, selection)?, Jobs::dilated(options.dilation));
+    let requests = requests(&figures, options);
+    jobs.plan(&requests, options);
     let mut requested = Vec::new();
-    for (paper, figure) in figures {
-        let choices = paper.choices().filter(|_| options.sensitivity).map(Some);
+    for of in requests.chunk_by(|one, other| std::ptr::eq(one.1, other.1)) {
         let mut own = BTreeSet::new();
-        for choice in std::iter::once(None).chain(choices) {
-            own.extend(jobs.request(paper, figure, options.quick, choice)?.into_iter().flatten());
+        for &request in of {
+            own.extend(jobs.request(request, options.quick)?.into_iter().flatten());
         }
-        requested.push((paper, figure, own));
+        requested.push((of[0].0, of[0].1, own));
     }
     let kept = kept(&jobs.jobs, options);
     let of_figure = |(paper, figure, own): (&Paper, &Figure, BTreeSet<usize>)| FigureRuns {

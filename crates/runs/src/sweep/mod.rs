@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_results::SweepManifest;
+use tidegate_scenario::content_hash;
 use tidegate_scenario::sweep::FAILURE;
 
 pub use design::Design;
@@ -289,7 +290,8 @@ pub fn make_runs(design: &Design, runs: &[usize], options: &SweepOptions<'_>) ->
     let mut left = Vec::new();
     for &run in runs {
         let (point, seed) = place(run, &seeds);
-        if cache.get(&design.plan(point, Some(seed))?, &recording()).is_none() {
+        let hash = content_hash(&design.plan(point, Some(seed))?);
+        if cache.get(&hash, &recording()).is_none() {
             left.push(run);
         }
     }
@@ -329,7 +331,7 @@ fn make(
         };
         let plan = design.plan(point, Some(seed))?;
         let happen = |measures| drive(&plan, measures, &control);
-        measured(&cache.make(&plan, &recording(), happen)?)
+        measured(&cache.make((&plan, &content_hash(&plan)), &recording(), happen)?)
     })
 }
 
@@ -350,7 +352,8 @@ fn found(
             return Err(Error::Interrupted);
         }
         let (point, seed) = place(i, seeds);
-        let seen = cache.get(&design.plan(point, Some(seed))?, &recording());
+        let hash = content_hash(&design.plan(point, Some(seed))?);
+        let seen = cache.get(&hash, &recording());
         seen.map(|seen| measured(&seen)).transpose()
     });
     found.into_iter().collect()
@@ -408,7 +411,7 @@ mod tests {
             let swept = sweep(&design, &options).unwrap();
             for (point, seed) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
                 let plan = design.plan(point, Some(seed)).unwrap();
-                let seen = Cache::new(cache).get(&plan, &recording()).unwrap();
+                let seen = Cache::new(cache).get(&content_hash(&plan), &recording()).unwrap();
                 assert_eq!(Some(seen.summary.unwrap().engine.threads), partitions);
             }
             swept.files().unwrap()

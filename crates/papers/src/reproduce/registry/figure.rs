@@ -75,6 +75,35 @@ pub(crate) struct Fact {
     pub(crate) measure: Query,
 }
 
+/// Everything that a plan follows from: a scenario of the registry and its overrides.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PlanSource<'a> {
+    /// The scenario, as folder/name.
+    scenario: String,
+    protocol: Option<&'a str>,
+    /// `key=value` overrides, in order.
+    set: Vec<&'a String>,
+    seed: u64,
+}
+
+impl PlanSource<'_> {
+    pub(crate) fn plan(&self) -> Result<Plan, Error> {
+        let name = &self.scenario;
+        let text = SCENARIOS.iter().find(|(known, _)| known == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| Error::Run(format!("unknown scenario {name}")))?;
+        let mut overrides = Vec::new();
+        if let Some(protocol) = self.protocol {
+            overrides.push(Override::protocol("reproduce", protocol));
+        }
+        for set in &self.set {
+            overrides.push(tidegate_runs::set(set)?);
+        }
+        overrides.push(Override::option("reproduce", "seed", &self.seed.to_string()));
+        let origin = format!("scenarios/{name}.toml");
+        tidegate_scenario::load(text, &origin, &overrides).map_err(Error::scenario)
+    }
+}
+
 impl Figure {
     /// Parses a figure from the text of a file, with all of its runs or those of `--quick`. Runs of
     /// other figures and names are resolved later, in [`resolved`](Figure::resolved).
@@ -234,6 +263,22 @@ impl Figure {
         packets.map(|run| self.scenario(paper, run)).collect()
     }
 
+    /// The source of a run's plan.
+    pub(crate) fn source<'a>(
+        &'a self,
+        paper: &'a Paper,
+        run: &'a Run,
+        seed: u64,
+        choice: Option<Choice>,
+    ) -> PlanSource<'a> {
+        PlanSource {
+            scenario: self.scenario(paper, run),
+            protocol: run.protocol.as_deref(),
+            set: paper.chosen(self, run, choice).chain(&self.set).chain(&run.set).collect(),
+            seed,
+        }
+    }
+
     /// The plan of a run.
     pub(crate) fn plan(
         &self,
@@ -242,19 +287,7 @@ impl Figure {
         seed: u64,
         choice: Option<Choice>,
     ) -> Result<Plan, Error> {
-        let name = self.scenario(paper, run);
-        let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
-        let text = text.ok_or_else(|| Error::Run(format!("unknown scenario {name}")))?;
-        let mut overrides = Vec::new();
-        if let Some(protocol) = &run.protocol {
-            overrides.push(Override::protocol("reproduce", protocol));
-        }
-        for set in paper.chosen(self, run, choice).chain(&self.set).chain(&run.set) {
-            overrides.push(tidegate_runs::set(set)?);
-        }
-        overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
-        let origin = format!("scenarios/{name}.toml");
-        tidegate_scenario::load(text, &origin, &overrides).map_err(Error::scenario)
+        self.source(paper, run, seed, choice).plan()
     }
 
     /// The first fault of the figure: a name without runs, or a measurement that is needed but not

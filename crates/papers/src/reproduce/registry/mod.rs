@@ -19,7 +19,7 @@ use serde::Deserialize;
 pub(crate) use chart::{Chart, ChartKind, Curve, PaperPoints, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
-pub(crate) use figure::{Fact, Figure};
+pub(crate) use figure::{Fact, Figure, PlanSource};
 pub(crate) use model::Model;
 pub(crate) use query::{Query, means};
 pub(crate) use run::Run;
