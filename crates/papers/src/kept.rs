@@ -10,7 +10,12 @@ use tidegate_runs::Error;
 use tidegate_runs::destination::PLOTS;
 
 use crate::plot::Plot;
-use crate::reproduce::{ClaimResult, FIGURES, FigureText, Paper, beside_name, beside_paper, mark};
+#[cfg(test)]
+use crate::reproduce::is_consistent;
+use crate::reproduce::{
+    ClaimResult, FIGURES, FigureText, Paper, Record, beside_name, beside_paper, figure_key, mark,
+    rejudged,
+};
 
 /// The file with the results.
 pub(crate) const RESULTS: &str = "results.json";
@@ -75,6 +80,42 @@ impl Kept {
             all.extend(beside.map(|plot| (beside_name(&paper.name, name), plot)));
         }
         all
+    }
+
+    /// Sets the verdicts of these figures by the present bounds of their claims, from recorded
+    /// values. Returns whether any result has changed.
+    pub(crate) fn judge(
+        &mut self,
+        paper: &Paper,
+        is_meant: impl Fn(&KeptFigure) -> bool,
+    ) -> Result<bool, Error> {
+        let record = Record::of(&paper.name)?;
+        let mut is_new = false;
+        for kept in self.figures.iter().filter(|kept| is_meant(kept)) {
+            let figure = paper.figures.iter().find(|figure| figure.name == kept.text.figure);
+            let Some(figure) = figure else { continue };
+            if figure_key(paper, figure)? != kept.text.key {
+                continue;
+            }
+            for result in self.claims.iter_mut().filter(|of| of.figure == figure.name) {
+                let claim = figure.claims.iter().find(|claim| claim.name == result.claim);
+                let Some(claim) = claim else { continue };
+                let Some(now) = rejudged((paper, figure, claim), result, &record)? else {
+                    #[cfg(test)]
+                    assert!(
+                        !paper.opens.is_empty() || is_consistent(figure, claim, result),
+                        "{}/{}: the bounds of {} need a run",
+                        paper.name,
+                        figure.name,
+                        claim.name
+                    );
+                    continue;
+                };
+                is_new |= now.differs(result);
+                *result = now;
+            }
+        }
+        Ok(is_new)
     }
 
     pub(crate) fn replace(&mut self, figure: KeptFigure) {

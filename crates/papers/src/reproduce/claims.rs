@@ -57,8 +57,20 @@ pub struct ClaimResult {
     pub seeds: Seeds,
 }
 
+/// The values of a claim's single runs as a sentence; empty if it has only one.
+pub(crate) fn singles(chosen: &Measured, Singles { counted, all, range }: Singles) -> String {
+    match range {
+        Some((least, most)) if all > 1 && chosen.value.is_some() => {
+            let whole = if counted == all { String::new() } else { format!(" of {all}") };
+            format!("Of {counted}{whole}: {} to {}.", digits(least), digits(most))
+        }
+        _ => String::new(),
+    }
+}
+
 impl ClaimResult {
-    /// The result of a claim that was measured with `seeds` different seeds.
+    /// The result of a claim that was measured with `seeds` different seeds. `singles` states the
+    /// values of its single runs.
     pub(crate) fn of(
         paper: &Paper,
         figure: &Figure,
@@ -66,19 +78,12 @@ impl ClaimResult {
         chosen: &Measured,
         varied: &[Varied],
         seeds: u64,
-        Singles { counted, all, range }: Singles,
+        singles: &str,
     ) -> ClaimResult {
         let Judgement { verdict, short, reasons } = judge(claim, chosen, varied, seeds);
         let no_value = if chosen.value.is_none() { "A run gave no value." } else { "" };
-        let some = match range {
-            Some((least, most)) if all > 1 && chosen.value.is_some() => {
-                let whole = if counted == all { String::new() } else { format!(" of {all}") };
-                format!("Of {counted}{whole}: {} to {}.", digits(least), digits(most))
-            }
-            _ => String::new(),
-        };
         let tolerance = format!("Tolerance: {}.", claim.tolerance);
-        let sentences = [&tolerance, no_value, &some, &reasons, &claim.note];
+        let sentences = [&tolerance, no_value, singles, &reasons, &claim.note];
         let sentences: Vec<&str> =
             sentences.into_iter().map(str::trim).filter(|text| !text.is_empty()).collect();
         let (least, most) = chosen.range.unzip();
@@ -103,6 +108,11 @@ impl ClaimResult {
             is_headline: claim.headline,
             seeds: Seeds { count: chosen.seeds, least, most },
         }
+    }
+
+    /// Whether a file would hold another result.
+    pub(crate) fn differs(&self, other: &ClaimResult) -> bool {
+        serde_json::json!(self) != serde_json::json!(other)
     }
 
     /// States in the reasons that one seed was run, and, if the claim `is_recorded`, that other

@@ -230,7 +230,7 @@ fn short(
 
 /// The reason for the verdict on a value outside the tolerance: the bound that it violates, and the
 /// value if it equals the bound in three digits.
-pub(crate) fn outside(claim: &Claim, verdict: Verdict, value: Option<f64>) -> String {
+fn outside(claim: &Claim, verdict: Verdict, value: Option<f64>) -> String {
     let violated = claim.reproduced.zip(value).map(|((least, most), value)| {
         let (bound, above, name) =
             if value > most { (most, "above", "maximum") } else { (least, "below", "minimum") };

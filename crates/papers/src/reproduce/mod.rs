@@ -17,6 +17,7 @@ mod phase;
 mod planned;
 mod record;
 mod registry;
+mod rejudge;
 mod scenarios;
 mod sensitivity;
 mod tables;
@@ -39,25 +40,25 @@ pub(crate) use document::{Document, Drawn, FIGURES, State, source_of, values};
 #[cfg(test)]
 pub(crate) use document::{image, verdicts};
 pub use jobs::{Forecast, Step, StepListener};
-#[cfg(test)]
-pub(crate) use judge::outside;
 pub(crate) use marks::mark;
 pub use planned::RunLength;
-pub(crate) use record::figure_key;
 #[cfg(test)]
 pub(crate) use record::lengths;
+pub(crate) use record::{Record, figure_key};
 pub use registry::Verdict;
 #[cfg(test)]
 pub(crate) use registry::shared_papers;
 pub(crate) use registry::{Claim, Paper, SEEDS, papers};
+#[cfg(test)]
+pub(crate) use rejudge::is_consistent;
+pub(crate) use rejudge::rejudged;
 use tidegate_runs::destination::DOCUMENTS;
 pub(crate) use value_column::{has_values, measured, paper_value, worded};
 
 use crate::markdown;
 use crate::plot::{Plot, is_paper, paper_source};
 use jobs::{Jobs, Request, calibrate, forecast, kept, make};
-use judge::{Measured, Varied};
-use record::Record;
+use judge::Measured;
 use registry::{Choice, Fact, Figure, Query};
 pub(crate) use scenarios::{scenarios, seeds};
 pub use sensitivity::{Alternative, Sensitivity};
@@ -369,10 +370,7 @@ pub fn reproduce(
             }
             // One seed does not show whether the record is current.
             let is_current = options.quick || record.is_current(key(None, SEEDS), chosen.value);
-            let mut varied: Vec<Varied> = Vec::new();
-            for choice in paper.choices() {
-                // An alternative that changes none of the claim's runs does not count.
-                let Some(kept) = key(Some(choice), 1) else { continue };
+            let mut varied = rejudge::varied((paper, figure, claim), &chosen, |choice, kept| {
                 let measured = match others.iter().find(|(other, _)| *other == choice) {
                     Some((_, runs)) => Some(Measured::of(figure, claim, runs)),
                     None => record.get(&kept).filter(|_| is_current),
@@ -380,25 +378,19 @@ pub fn reproduce(
                 if let Some(measured) = measured.filter(|_| options.sensitivity && !options.quick) {
                     fresh.put(kept, measured);
                 }
-                let changes = paper.changes(figure, claim, choice);
-                let measured = measured
-                    .map(|other| if changes { other } else { chosen.with_control_of(&other) });
-                varied.push((paper.choice_name(choice), measured));
-            }
-            let mut seeds = chosen.seeds;
-            if !figure.has_chance(claim) || claim.control.is_none() {
-                // A model has one solution for all seeds. A comparison has one run of another
-                // simulator, and our run may also be free of chance.
-                seeds = SEEDS;
-            } else if options.quick {
+                measured
+            })?;
+            let mut seeds = rejudge::seeds(figure, claim, chosen.seeds);
+            if options.quick && figure.has_chance(claim) && claim.control.is_some() {
                 // With `--quick`, the recorded number of different seeds is used.
                 let several = key(None, SEEDS).and_then(|key| record.get(&key));
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
             let singles = claim.singles(|query, run| figure.value(query, run, |run| &runs[run]));
+            let singles = claims::singles(&chosen, singles);
             let mut claimed =
-                ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, singles);
+                ClaimResult::of(paper, figure, claim, &chosen, &varied, seeds, &singles);
             if options.quick {
                 let is_recorded = varied.iter().all(|(_, recorded)| recorded.is_some());
                 claimed = claimed.of_one_seed(options.sensitivity, is_recorded);

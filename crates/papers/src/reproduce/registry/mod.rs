@@ -216,8 +216,9 @@ pub(crate) fn shared_papers() -> &'static [Paper] {
     &PAPERS
 }
 
-/// The registry's text about a figure without what has no effect on its results: titles, remarks
-/// and explanations.
+/// The registry's text about a figure without what has no effect on its measured values: titles,
+/// remarks, explanations, and the source's numbers and bounds of claims. A verdict follows from
+/// these and recorded values.
 pub(crate) fn definition(paper: &Paper, figure: &Figure) -> Result<String, Error> {
     const WORDS: [&str; 9] =
         ["about", "across", "down", "headline", "note", "result", "text", "title", "tolerance"];
@@ -235,9 +236,24 @@ pub(crate) fn definition(paper: &Paper, figure: &Figure) -> Result<String, Error
     let text = REGISTRY.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text);
     let mut all: toml::Table = toml::from_str(text)
         .map_err(|error| Error::Run(format!("registry, {path}.toml: {error}")))?;
+    remove(&mut all, "claim", &["paper", "reproduced", "direction"]);
+    remove(&mut all, "comparison", &["within", "slack", "limited_by"]);
+    let comparisons = all.get_mut("comparison").and_then(toml::Value::as_array_mut);
+    for comparison in comparisons.into_iter().flatten().filter_map(toml::Value::as_table_mut) {
+        remove(comparison, "columns", &["within", "slack"]);
+        remove(comparison, "rows", &["limits"]);
+    }
     WORDS.iter().for_each(|key| drop(all.remove(*key)));
     all.iter_mut().for_each(|(_, value)| cut(value));
     Ok(all.to_string())
+}
+
+/// Removes keys from the tables of a list.
+fn remove(all: &mut toml::Table, list: &str, keys: &[&str]) {
+    let tables = all.get_mut(list).and_then(toml::Value::as_array_mut).into_iter().flatten();
+    for table in tables.filter_map(toml::Value::as_table_mut) {
+        keys.iter().for_each(|key| drop(table.remove(*key)));
+    }
 }
 
 fn folder(path: &str) -> &str {
