@@ -130,6 +130,7 @@ pub(crate) struct Slowdown(Sizes);
 impl Metric for Slowdown {
     const NAME: &'static str = "slowdown";
     const NEEDS: &'static [Measurement] = &[Measurement::Slowdowns];
+    const LIMIT: f64 = 1.0;
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.slowdowns)
@@ -149,6 +150,7 @@ pub(crate) struct BareSlowdown(Sizes);
 impl Metric for BareSlowdown {
     const NAME: &'static str = "bare-slowdown";
     const NEEDS: &'static [Measurement] = &[Measurement::BareSlowdowns];
+    const LIMIT: f64 = 1.0;
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.bare_slowdowns)

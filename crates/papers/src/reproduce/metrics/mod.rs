@@ -30,6 +30,8 @@ trait Metric {
     const NAME: &'static str;
     /// Measurements that it needs.
     const NEEDS: &'static [Measurement];
+    /// The value that no run can pass.
+    const LIMIT: f64 = 0.0;
     /// The value; `None` if the run has none.
     fn value(&self, seen: &Observations) -> Option<f64>;
     /// The place of the value in charts; `None` if only a sweep or a table can show it.
@@ -87,6 +89,11 @@ macro_rules! metrics {
             /// The place of the value in charts.
             pub(crate) fn place(&self) -> Option<Place<'_>> {
                 match self { $(AnyMetric::$name(metric) => metric.place(),)* }
+            }
+
+            /// The value that no run can pass.
+            pub(crate) fn limit(&self) -> f64 {
+                match self { $(AnyMetric::$name(_) => $module::$name::LIMIT,)* }
             }
 
             /// The value of one run; `None` if the run has none.

@@ -111,6 +111,7 @@ pub(crate) struct Jain(Binned);
 impl Metric for Jain {
     const NAME: &'static str = "jain";
     const NEEDS: &'static [Measurement] = &[Measurement::Traces];
+    const LIMIT: f64 = 1.0;
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let each: Vec<Vec<f64>> = self.0.averages(seen).collect();

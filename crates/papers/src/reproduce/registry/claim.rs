@@ -292,6 +292,27 @@ impl Claim {
         is_same(first, second) || is_same(first, over) && is_same(second, measure)
     }
 
+    /// The sides of the source's number, "below" or "above", on which no possible value is outside
+    /// the bounds. A number at the limit itself has only one side.
+    #[cfg(test)]
+    pub(super) fn open_sides(&self) -> Vec<&'static str> {
+        let Some(((least, most), paper)) = self.reproduced.zip(self.paper) else {
+            return Vec::new();
+        };
+        let limit = self.measure.metric.limit();
+        let (low, high) = match self.form {
+            Form::Value if paper < limit => (0.0, limit),
+            Form::Value if self.unit == "%" => (limit, 100.0),
+            Form::Value => (limit, f64::INFINITY),
+            Form::Ratio => (0.0, f64::INFINITY),
+            Form::ReductionPercent => (f64::NEG_INFINITY, 100.0),
+            Form::Difference | Form::GainPercent => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        let below = (least <= low && low < paper).then_some("below");
+        let above = (high <= most && paper < high).then_some("above");
+        below.into_iter().chain(above).collect()
+    }
+
     /// Measured values that reproduce the claim, limits included.
     pub(crate) fn accepted(&self) -> Option<(f64, f64)> {
         self.reproduced

@@ -1,8 +1,14 @@
 //! Tables of another simulator's numbers, one row per run. Each number is a claim.
+//!
+//! A number near a limit that no run can pass, such as the rate of a link, needs a narrower
+//! tolerance: a share of the whole number would accept any value between it and the limit, and
+//! several times the distance from it. Therefore that distance may also be half to twice the other
+//! simulator's. Numbers within the least tolerance from the limit count as at the limit.
 
 use serde::Deserialize;
 
 use super::{Claim, Query};
+use tidegate_runs::numbers::with_unit;
 
 /// A table of numbers.
 #[derive(Clone, Debug, Deserialize)]
@@ -16,6 +22,9 @@ pub(super) struct Comparison {
     /// Least tolerance, in the column's unit.
     #[serde(default)]
     slack: f64,
+    /// The limits by arithmetic, in words.
+    #[serde(default)]
+    limited_by: String,
     columns: Vec<Column>,
     rows: Vec<Row>,
     /// Notes on cells.
@@ -43,6 +52,10 @@ struct Row {
     run: String,
     /// One value per column; NaN for none.
     values: Vec<f64>,
+    /// Values that the run cannot pass, one per column; NaN for that of the metric. By default,
+    /// those of the metrics.
+    #[serde(default)]
+    limits: Vec<f64>,
 }
 
 /// A note on all cells of some runs or columns, or on a single cell.
@@ -66,12 +79,18 @@ impl Comparison {
             if given != wanted {
                 return Err(wrong(format!("{}: {given} values, not {wanted}", row.run)));
             }
-            for (column, &value) in self.columns.iter().zip(&row.values) {
+            let limits = row.limits.len();
+            if limits > 0 && (limits != wanted || self.limited_by.is_empty()) {
+                let expected = format!("{wanted} limits and `limited_by`");
+                return Err(wrong(format!("{}: {limits} limits; expected {expected}", row.run)));
+            }
+            for (i, (column, &value)) in self.columns.iter().zip(&row.values).enumerate() {
                 if value.is_nan() {
                     continue;
                 }
                 let name = format!("{}.{}", self.name, claims.len() + 1);
-                claims.push(self.claim(name, row, column, value).map_err(wrong)?);
+                let limit = row.limits.get(i).copied().filter(|limit| !limit.is_nan());
+                claims.push(self.claim(name, row, column, (value, limit)).map_err(wrong)?);
             }
         }
         let known = |note: &Note| {
@@ -85,7 +104,13 @@ impl Comparison {
         }
     }
 
-    fn claim(&self, name: String, row: &Row, column: &Column, value: f64) -> Result<Claim, String> {
+    fn claim(
+        &self,
+        name: String,
+        row: &Row,
+        column: &Column,
+        (value, limit): (f64, Option<f64>),
+    ) -> Result<Claim, String> {
         let mut measure = column.measure.clone();
         measure.insert("run".to_owned(), toml::Value::String(row.run.clone()));
         let measure: Query = measure
@@ -95,10 +120,24 @@ impl Comparison {
         let (within, slack) =
             (column.within.unwrap_or(self.within), column.slack.unwrap_or(self.slack));
         let apart = (within * value.abs()).max(slack);
-        let tolerance = match slack > within * value.abs() {
+        let mut tolerance = match slack > within * value.abs() {
             true => format!("{slack} {unit}"),
             false => format!("{} %", (within * 1e4).round() / 1e2),
         };
+        let (mut bounds, reason) = ((value - apart, value + apart), &self.limited_by);
+        let (nearest, by) = match limit {
+            Some(limit) => (limit, format!(" ({reason})")),
+            None => (measure.metric.limit(), String::new()),
+        };
+        let near = near_limit(value, nearest, slack);
+        if bounds.0 < near.0 || near.1 < bounds.1 {
+            bounds = (bounds.0.max(near.0), bounds.1.min(near.1));
+            let limit = with_unit(Some(nearest), &unit);
+            tolerance = format!(
+                "{}, and half to twice the distance from {limit}{by}",
+                tolerance.trim_end()
+            );
+        }
         let concerns = |names: &[String], name: &String| names.is_empty() || names.contains(name);
         let notes = self
             .notes
@@ -106,9 +145,20 @@ impl Comparison {
             .filter(|note| concerns(&note.runs, &row.run) && concerns(&note.columns, &column.name));
         let notes: Vec<&str> = notes.map(|note| note.text.trim()).collect();
         let text = format!("{}: {}", row.run, column.name);
-        let bounds = (value - apart, value + apart);
         let remarks = (tolerance.trim_end().to_owned(), notes.join(" "));
         Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, remarks))
+    }
+}
+
+/// Values at half to twice the distance of `value` from a limit; any if it is at the limit, within
+/// `slack`.
+fn near_limit(value: f64, limit: f64, slack: f64) -> (f64, f64) {
+    let distance = value - limit;
+    let (half, twice) = (limit + distance / 2.0, limit + 2.0 * distance);
+    if distance.abs() <= slack {
+        (f64::NEG_INFINITY, f64::INFINITY)
+    } else {
+        (half.min(twice), half.max(twice))
     }
 }
 
@@ -148,12 +198,37 @@ mod tests {
     }
 
     #[test]
+    fn numbers_near_a_limit_can_fail_on_both_sides() {
+        let text = "name = 'x'\nunit = 'us'\nwithin = 0.25\nlimited_by = 'bytes'\n\
+            columns = [{ name = 'a', measure = { metric = 'message', share = 1.0 } }, \
+            { name = 'b', within = 0.05, unit = 'times', \
+            measure = { metric = 'slowdown' } }]\n\
+            rows = [{ run = 'r', values = [217.0, 1.02], limits = [167.0, nan] }, \
+            { run = 's', values = [900.0, 1.0], limits = [167.0, nan] }]";
+        let claims = claims(text).unwrap();
+        let bounds = |i: usize| claims[i].reproduced.unwrap();
+        let is_near = |i: usize, least: f64, most: f64| {
+            let (low, high) = bounds(i);
+            (low - least).abs() < 1e-9 && (high - most).abs() < 1e-9
+        };
+        assert!(is_near(0, 192.0, 267.0), "half to twice the distance: {:?}", bounds(0));
+        assert!(is_near(1, 1.01, 1.04), "of the metric: {:?}", bounds(1));
+        assert!(is_near(2, 675.0, 1125.0), "far from the limit: {:?}", bounds(2));
+        assert!(is_near(3, 0.95, 1.05), "at the limit: {:?}", bounds(3));
+        let of = |i: usize| claims[i].tolerance.as_str();
+        assert_eq!(of(0), "25 %, and half to twice the distance from 167 us (bytes)");
+        assert_eq!(of(1), "5 %, and half to twice the distance from 1 times");
+        assert_eq!(of(2), "25 %");
+    }
+
+    #[test]
     fn a_wrong_table_is_refused() {
         for (from, to, expected) in [
             ("[2.0, 10.0]", "[2.0]", "s: 1 values, not 2"),
             ("'goodput'", "'good'", "a: unknown metric `good`"),
             ("['b']", "['c']", "unknown cell"),
             ("['s']\n", "['t']\n", "unknown cell"),
+            ("nan] }", "nan], limits = [1.0] }", "r: 1 limits; expected 2 limits and"),
         ] {
             let refused = claims(&TEXT.replace(from, to)).unwrap_err();
             assert!(refused.contains(expected), "{refused}");

@@ -377,6 +377,44 @@ mod tests {
         }
     }
 
+    /// Claims whose source gives a bound and no value, so that any value on one side reproduces it,
+    /// and numbers that differ from the limit by less than the least tolerance.
+    const BOUNDS: [(&str, &[&str], &str); 6] = [
+        (
+            "authors",
+            &["M1 queue.1", "M1 queue.2", "M1 queue.3", "M1 queue.4", "M1 queue.5"],
+            "queues below a packet, the least tolerance",
+        ),
+        (
+            "authors",
+            &["incast queue.11", "incast queue.20", "incast queue.21", "incast queue.22"],
+            "queues below the least tolerance",
+        ),
+        ("homa", &["H1", "H2", "H3", "H4", "H5"], "\"2.2 or less\""),
+        ("powertcp", &["W22a", "W22b", "W22c", "W22d", "W22e", "W22f"], "\"at least\""),
+        ("sird", &["S4a", "S4a long", "S4b", "S4c"], "a queue that is never exceeded"),
+        ("sird", &["S17d"], "the queue of at most four packets"),
+    ];
+
+    /// A tolerance that no value on one side of the number violates shows nothing on that side.
+    #[test]
+    fn numbers_are_bounded_on_both_sides() {
+        let mut open = BTreeSet::new();
+        for paper in shared_papers() {
+            for claim in paper.figures.iter().flat_map(|figure| &figure.claims) {
+                if !claim.open_sides().is_empty() {
+                    open.insert((&*paper.name, &*claim.name));
+                }
+                let (least, most) = claim.reproduced.unwrap_or_default();
+                let is_wide = 0.0 < least && most.is_finite() && 20.0 * least < most;
+                assert!(!is_wide, "{}/{}: {least} to {most}", paper.name, claim.name);
+            }
+        }
+        let listed = BOUNDS.iter();
+        let listed = listed.flat_map(|(paper, claims, _)| claims.iter().map(|of| (*paper, *of)));
+        assert_eq!(open, listed.collect());
+    }
+
     #[test]
     fn controls_can_pass() {
         for paper in papers(false).unwrap() {
