@@ -22,6 +22,8 @@ mod scenarios;
 mod sensitivity;
 mod tables;
 mod value_column;
+#[cfg(test)]
+mod wrong;
 
 use std::collections::BTreeSet;
 use std::path::Path;

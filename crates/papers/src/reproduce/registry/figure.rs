@@ -56,6 +56,10 @@ pub(crate) struct Figure {
     /// Tables of another simulator's numbers; each number becomes a claim after the others.
     #[serde(default, rename = "comparison")]
     comparisons: Vec<Comparison>,
+    /// Negative controls of comparisons.
+    #[serde(default, rename = "wrong")]
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test makes these runs"))]
+    pub(crate) wrong: Vec<Wrong>,
     #[serde(default, rename = "fact")]
     pub(crate) facts: Vec<Fact>,
     #[serde(default, rename = "table")]
@@ -73,6 +77,29 @@ pub(crate) struct Fact {
     pub(crate) unit: String,
     /// Each of its `runs` is measured by itself.
     pub(crate) measure: Query,
+}
+
+/// A run with a wrong parameter. Comparisons with numbers of another simulator have no control in
+/// their figure; if they do not notice this parameter, they show nothing.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(not(test), expect(dead_code, reason = "a test makes these runs"))]
+pub(crate) struct Wrong {
+    pub(crate) run: String,
+    /// The wrong parameter.
+    set: String,
+    /// Claims that hold in the run, and deviate with the wrong parameter.
+    pub(crate) claims: Vec<String>,
+}
+
+#[cfg(test)]
+impl Wrong {
+    /// The run with the wrong parameter.
+    pub(crate) fn run(&self, figure: &Figure) -> Run {
+        let mut run = figure.runs[figure.run(&self.run).expect(&self.run)].clone();
+        run.set.push(self.set.clone());
+        run
+    }
 }
 
 /// Everything that a plan follows from: a scenario of the registry and its overrides.

@@ -236,6 +236,7 @@ pub(crate) fn definition(paper: &Paper, figure: &Figure) -> Result<String, Error
     let text = REGISTRY.iter().find(|(name, _)| *name == path).map_or("", |(_, text)| text);
     let mut all: toml::Table = toml::from_str(text)
         .map_err(|error| Error::Run(format!("registry, {path}.toml: {error}")))?;
+    all.remove("wrong");
     remove(&mut all, "claim", &["paper", "reproduced", "direction"]);
     remove(&mut all, "comparison", &["within", "slack", "limited_by"]);
     let comparisons = all.get_mut("comparison").and_then(toml::Value::as_array_mut);
