@@ -35,7 +35,7 @@ pub(crate) struct Verify {
     /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
-        value_parser = whole::<1, THREADS_MAX>
+        value_parser = whole::<1, THREADS_MAX, u64>
     )]
     threads: Option<u64>,
     /// Print no progress

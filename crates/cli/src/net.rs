@@ -14,6 +14,7 @@ use tidegate_workbench::options;
 
 use crate::format::{bound, signs, tail};
 use crate::interrupt::interrupt_flag;
+use crate::options::{SEED_MAX, whole};
 use crate::output::pretty;
 use crate::{Error, Result, emit, print_stderr};
 
@@ -42,13 +43,14 @@ struct Endpoint {
     bdp: Option<String>,
     /// Maximum number of switches on the path
     #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(value_parser = whole::<0, 4_294_967_295, u32>)]
     hops: u32,
     /// Functions of the switches that the protocol may use: ecn, core-ecn, peak, core-peak, hops,
     /// pfc, credit-queues, trimming, circuits, same-clock
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     switches: Vec<String>,
     /// Number of strict priorities of the network (IP class selectors)
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 8, u8>)]
     priorities: u8,
     /// File with the key that all endpoints share: at least 16 random bytes, raw or as hexadecimal
     /// digits. Without a key, any host can connect to this endpoint
@@ -132,7 +134,7 @@ pub(crate) struct Send {
     reply: Option<String>,
     /// Number of concurrent messages; the next is sent when one completes
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    #[arg(value_parser = whole::<1, 65_536, u32>)]
     streams: u32,
     /// Send at random times instead, so that payload uses this share of the link
     #[arg(long, value_name = "SHARE")]
@@ -142,7 +144,7 @@ pub(crate) struct Send {
     #[arg(allow_hyphen_values = true)]
     duration: Duration,
     /// Maximum number of messages, including those of the warm-up
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1, SEED_MAX, u64>)]
     count: Option<u64>,
     /// Exclude messages that are sent before this time
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]

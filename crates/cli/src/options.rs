@@ -28,7 +28,7 @@ pub(crate) struct Scenario {
     /// Seed of all randomness
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
-        value_parser = whole::<0, SEED_MAX>
+        value_parser = whole::<0, SEED_MAX, u64>
     )]
     seed: Option<u64>,
 }
@@ -113,12 +113,12 @@ pub(crate) struct RunArgs {
     /// Maximum number of threads (default: one per core); results do not depend on it
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
-        value_parser = whole::<1, THREADS_MAX>
+        value_parser = whole::<1, THREADS_MAX, u64>
     )]
     pub(crate) threads: Option<u64>,
     /// Divide the fabric into this number of partitions, each on its own thread, even if that is
     /// slower: for tests of determinism
-    #[arg(long, value_name = "N", hide = true, value_parser = whole::<1, THREADS_MAX>)]
+    #[arg(long, value_name = "N", hide = true, value_parser = whole::<1, THREADS_MAX, u64>)]
     pub(crate) partitions: Option<u64>,
     /// Write results to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
@@ -241,15 +241,16 @@ pub(crate) fn name(text: &str) -> std::result::Result<String, String> {
     if name.is_empty() { Err(empty.to_owned()) } else { Ok(name.to_owned()) }
 }
 
-/// The largest whole number in TOML.
+/// The largest seed, as in scenarios.
 pub(crate) const SEED_MAX: u64 = i64::MAX as u64;
 pub(crate) const THREADS_MAX: u64 = 65_535;
 
 /// Parses a whole number from `MIN` to `MAX`.
-pub(crate) fn whole<const MIN: u64, const MAX: u64>(
+pub(crate) fn whole<const MIN: u64, const MAX: u64, T: TryFrom<u64>>(
     text: &str,
-) -> std::result::Result<u64, String> {
+) -> std::result::Result<T, String> {
     let number = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| format!("expected a whole number from {MIN} to {MAX}"))
 }
 

@@ -13,7 +13,7 @@ use tidegate_workbench::{
 use crate::format::{digits, shown};
 use crate::grid::{drawn, new, prose};
 use crate::interrupt::interrupt_flag;
-use crate::options::{CacheArgs, Verbosity, dilation, file, folder};
+use crate::options::{CacheArgs, THREADS_MAX, Verbosity, dilation, file, folder, whole};
 use crate::output::pretty;
 use crate::progress::Total;
 use crate::{Result, emit, follow, print_stderr, style};
@@ -51,7 +51,7 @@ pub(crate) struct Reproduce {
     #[arg(long)]
     check: bool,
     /// Maximum number of threads (default: one per core); results do not depend on it
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1, THREADS_MAX, u16>)]
     threads: Option<u16>,
     /// Time dilation of live UDP runs: emulated time runs slower than the clock by this factor
     /// (default: chosen for this machine)

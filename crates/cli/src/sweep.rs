@@ -13,7 +13,7 @@ use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
 use crate::format::{bytes, clock, counted, heads, shown, text};
 use crate::grid::prose;
 use crate::interrupt::interrupt_flag;
-use crate::options::{ALL, CacheArgs, RunArgs, check_force, runnable};
+use crate::options::{ALL, CacheArgs, RunArgs, SEED_MAX, check_force, runnable, whole};
 use crate::output::pretty;
 use crate::progress::Total;
 use crate::table::noted;
@@ -35,9 +35,11 @@ pub(crate) struct SweepArgs {
     zip: bool,
     /// Run this number of points of the grid, chosen at random
     #[arg(long, value_name = "N", requires = "vary", conflicts_with = "zip")]
+    #[arg(value_parser = whole::<1, SEED_MAX, u64>)]
     random: Option<u64>,
     /// Seed of the random choice of points
     #[arg(long, value_name = "N", requires = "random", default_value = "1")]
+    #[arg(value_parser = whole::<0, SEED_MAX, u64>)]
     search_seed: u64,
     /// Override a key of the scenario for all points; repeatable
     #[arg(long, value_name = "KEY=VALUE")]

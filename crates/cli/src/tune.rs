@@ -8,7 +8,7 @@ use clap::Args as Group;
 use tidegate_workbench::Error;
 
 use crate::Result;
-use crate::options::{CacheArgs, Verbosity, folder, name};
+use crate::options::{CacheArgs, THREADS_MAX, Verbosity, folder, name, whole};
 
 /// Options of `tidegate tune`.
 #[derive(Debug, Group)]
@@ -32,7 +32,7 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<String>,
     /// Number of candidates of all protocols together
-    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<1, 1_000_000, u64>)]
     budget: u64,
     /// Search these parameters only, e.g. `poseidon.p,sird.budget` (default: the numeric ones that
     /// only few protocols have)
@@ -50,20 +50,21 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Number of seeds of each candidate
-    #[arg(long, value_name = "N", default_value = "2")]
+    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<1, 1_000, u64>)]
     seeds: u64,
     /// First run each candidate for an Nth of the measured time, and end it if it is worse than the
     /// median there (default: full runs only)
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<2, 1_000, u64>)]
     short_runs: Option<u64>,
     /// Number of other seeds that choose among the finalists, and of further ones for the result
-    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(long, value_name = "N", default_value = "5", value_parser = whole::<2, 1_000, u64>)]
     final_seeds: u64,
     /// Seed of the search
     #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(value_parser = whole::<0, 4_294_967_295, u64>)]
     search_seed: u64,
     /// Maximum number of threads (default: one per core)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<1, THREADS_MAX, u16>)]
     threads: Option<u16>,
     /// Write results, scenarios with the parameters found, and a page to this folder; an
     /// interrupted search continues there

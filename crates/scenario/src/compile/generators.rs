@@ -7,7 +7,7 @@ use tidegate_core::workload::{Arrival, Distribution, Sampling, Sizes};
 use super::mersenne::Mersenne;
 use super::sizes::sampling_name;
 use crate::error::Error;
-use crate::read::keys::{Key, Optional, Shape, key};
+use crate::read::keys::{Key, Optional, SEED, Shape, key};
 use crate::read::table::{Table, Word};
 
 pub(crate) const GENERATOR: Key = key(
@@ -23,7 +23,7 @@ pub(crate) const GENERATOR: Key = key(
 
 pub(crate) const GENERATOR_SEED: Key = key(
     "generator_seed",
-    Shape::Count { min: 0, max: u64::MAX },
+    SEED,
     Optional,
     "For python: seed of the generator, the same for every seed of the scenario. Default: the \
      scenario's seed.",

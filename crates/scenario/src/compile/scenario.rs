@@ -20,7 +20,9 @@ use crate::error::{Error, nearest, one_of};
 use crate::inputs::Reader;
 use crate::overload;
 use crate::plan::{Counted, Output, Plan, QUANTITIES};
-use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
+use crate::read::keys::{
+    Default, INTERVAL, Key, LONGEST, Optional, Required, SEED, SPAN, Shape, key,
+};
 use crate::read::table::{Or, Table, Word};
 
 /// Limit of switch ports up to which histograms of queues are the default.
@@ -38,7 +40,7 @@ static SECTIONS: &[Key] = &[
     ),
     key(
         "seed",
-        Shape::Count { min: 0, max: u64::MAX },
+        SEED,
         Default("1"),
         "Seed of all random numbers.",
     ),

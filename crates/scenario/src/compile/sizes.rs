@@ -8,9 +8,10 @@ use tidegate_core::workload::{Distribution, Sampling, Sizes};
 use super::csv;
 use crate::error::{Error, nearest, one_of};
 use crate::inputs::{self, Reader};
+use crate::read::check;
 use crate::read::keys::{Key, MESSAGE, Optional, Shape, key};
-use crate::read::quantity;
-use crate::read::table::{Table, Word};
+use crate::read::table::{Datum, Table, Word};
+use crate::read::tree::Raw;
 
 pub(crate) const SAMPLING: Key = key(
     "sampling",
@@ -181,13 +182,10 @@ pub(crate) fn of(
 }
 
 fn fixed(table: &Table, key: &str, text: &str) -> Result<u64, Error> {
-    let bytes = quantity::bytes(text)
-        .map_err(|why| table.error(key, why.expected).suggest(why.suggestion))?;
-    match MESSAGE {
-        Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
-            Err(table.error(key, MESSAGE.expected()))
-        }
-        _ => Ok(bytes),
+    match check::leaf(&Raw::Text(text.to_owned()), MESSAGE) {
+        Ok(Datum::Bytes(bytes)) => Ok(bytes),
+        Ok(other) => unreachable!("a size has the value {other:?}"),
+        Err(why) => Err(table.error(key, why.expected).suggest(why.suggestion)),
     }
 }
 

@@ -13,7 +13,7 @@ use super::fabric;
 use super::switch;
 use super::topology::Topology;
 use crate::error::Error;
-use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};
+use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, SEED, Shape, key};
 use crate::read::table::Table;
 
 /// Largest number of hosts. Each needs a socket, and the default limit of open files of a process
@@ -64,12 +64,7 @@ static SECTIONS: &[Key] = &[
         Optional,
         "Name of the switch in reports. Default: the name of the file.",
     ),
-    key(
-        "seed",
-        Shape::Count { min: 0, max: u64::MAX },
-        Default("1"),
-        "Seed of the random choices of marks and paths.",
-    ),
+    key("seed", SEED, Default("1"), "Seed of the random choices of marks and paths."),
     key(
         "duration",
         Shape::Span { min: Span::ms(1), max: Span::FOREVER },

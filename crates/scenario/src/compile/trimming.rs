@@ -15,16 +15,17 @@ pub(crate) static KEYS: &[Key] = &[
         "data",
         Shape::Extent,
         Optional,
-        "Capacity of the queue for data of a port, in bytes on the wire. Default: the capacity \
-         that the running protocols require, or else 1 BDP; at least one full packet. Live \
-         switches have no default.",
+        "Capacity of the queue for data of a port, in bytes on the wire: from one full packet to \
+         4294967295B. Default: the capacity that the running protocols require, or else 1 BDP. \
+         Live switches have no default.",
     ),
     key(
         "headers",
         Shape::Extent,
         Optional,
-        "Capacity of the queue for trimmed packets and control packets of a port. Packets that do \
-         not fit are dropped, or returned (return_to_sender). Default: twice that for data.",
+        "Capacity of the queue for trimmed packets and control packets of a port: from one trimmed \
+         packet to 4294967295B. Packets that do not fit are dropped, or returned \
+         (return_to_sender). Default: twice that for data.",
     ),
     key(
         "trimmed",
@@ -82,7 +83,7 @@ pub(crate) fn resolve(
                 let expected = format!("\"off\": trimming is not supported {exclusion}");
                 return Err(table.error("trimming", expected));
             }
-            let trimming = read(set, resolved(required.unwrap_or(DEFAULT)), bdp_bytes);
+            let trimming = read(set, resolved(required.unwrap_or(DEFAULT)), bdp_bytes)?;
             if trimming.data_bytes < full_packet {
                 let expected = format!("at least {full_packet}B, a full packet on the wire");
                 return Err(set.error("data", expected));
@@ -126,7 +127,7 @@ pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, 
         return Err(set.error(RETURN_TO_SENDER, expected));
     }
     let unset = Trimming { trimmed_bytes: LIVE_TRIMMED_BYTES, ..DEFAULT.resolved(0.0) };
-    let trimming = read(set, unset, 0.0);
+    let trimming = read(set, unset, 0.0)?;
     if trimming.data_bytes < FULL_FRAME_BYTES {
         let expected = format!("a size of at least {FULL_FRAME_BYTES}B, a full Ethernet frame");
         return Err(set.error("data", expected));
@@ -169,12 +170,21 @@ pub(crate) fn exclusion(fabric: &Fabric) -> Option<&'static str> {
     few.then_some("at a switch with fewer than three priorities (switch.priorities)")
 }
 
-fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
-    let extent = |key| table.find::<Extent>(key).map(|set| round(set.bytes(bdp_bytes)) as u32);
-    let data_bytes = extent("data").unwrap_or(unset.data_bytes);
-    Trimming {
+fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Result<Trimming, Error> {
+    let extent = |key| match table.find::<Extent>(key).map(|set| round(set.bytes(bdp_bytes))) {
+        Some(bytes) if bytes > f64::from(u32::MAX) => {
+            let expected = format!(
+                "a size of at most {}B; switch.trimming = \"off\" leaves the limit to the buffer",
+                u32::MAX
+            );
+            Err(table.error(key, expected))
+        }
+        set => Ok(set.map(|bytes| bytes as u32)),
+    };
+    let data_bytes = extent("data")?.unwrap_or(unset.data_bytes);
+    Ok(Trimming {
         data_bytes,
-        header_queue_bytes: extent("headers").unwrap_or(data_bytes.saturating_mul(2)),
+        header_queue_bytes: extent("headers")?.unwrap_or(data_bytes.saturating_mul(2)),
         trimmed_bytes: table.find::<u64>("trimmed").map_or(unset.trimmed_bytes, |set| set as u16),
         victim: match table.find::<Word>("victim") {
             Some(Word("arriving")) => TrimVictim::Arriving,
@@ -183,7 +193,7 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Trimming {
         },
         per: table.find("per"),
         return_to_sender: table.find(RETURN_TO_SENDER).unwrap_or(unset.return_to_sender),
-    }
+    })
 }
 
 /// Trimming as a table of a scenario.

@@ -320,9 +320,13 @@ fn word(text: &str, words: &'static [&'static str]) -> Option<Datum> {
 }
 
 /// Checks a value that is neither a table nor a list.
-fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
+pub(crate) fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
     let expected = || Why { expected: shape.expected(), suggestion: None };
     let between = |inside: bool, datum: Datum| if inside { Ok(datum) } else { Err(expected()) };
+    // Instead of the limit of the base unit, the message has that of the key.
+    let limited = |why: Why, text: &str, of: &Dimension| {
+        if quantity::is_too_large(text, of) { expected() } else { why }
+    };
     let with = |more: &str| Why { expected: shape.expected() + more, suggestion: None };
     match (shape, raw) {
         (Shape::Text, Raw::Text(text)) if !text.is_empty() => Ok(Datum::Text(text.clone())),
@@ -350,10 +354,7 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
         }
         (Shape::Count { min, max }, Raw::Integer(x)) => {
             let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
-            count.map(Datum::Count).ok_or_else(|| match max {
-                u64::MAX if *x > 0 => with(&format!(" and at most {max}")),
-                _ => expected(),
-            })
+            count.map(Datum::Count).ok_or_else(expected)
         }
         (Shape::Count { .. }, Raw::Number(x)) if x.fract() == 0.0 => {
             Err(with(", without a decimal point or an exponent"))
@@ -366,15 +367,15 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             Ok(Datum::Span(max))
         }
         (Shape::Span { min, max }, Raw::Text(text)) => {
-            let span = quantity::span(text)?;
+            let span = quantity::span(text).map_err(|why| limited(why, text, &TIME))?;
             between(min <= span && span <= max, Datum::Span(span))
         }
         (Shape::Rate { min, max }, Raw::Text(text)) => {
-            let rate = quantity::rate(text)?;
+            let rate = quantity::rate(text).map_err(|why| limited(why, text, &RATE))?;
             between(min <= rate && rate <= max, Datum::Rate(rate))
         }
         (Shape::Bytes { min, max }, Raw::Text(text)) => {
-            let bytes = quantity::bytes(text)?;
+            let bytes = quantity::bytes(text).map_err(|why| limited(why, text, &SIZE))?;
             between(min <= bytes && bytes <= max, Datum::Bytes(bytes))
         }
         (Shape::Extent, Raw::Text(text)) => quantity::extent(text).map(Datum::Extent),
@@ -418,7 +419,6 @@ impl Shape {
                 "a finite number".into()
             }
             Shape::Number { min, max } => format!("a number from {min} to {max}"),
-            Shape::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
             Shape::Count { min, max } => format!("a whole number from {min} to {max}"),
             Shape::Span { min, max } => {
                 format!("a duration from {min} to {max}, such as {:?}", TIME.example)

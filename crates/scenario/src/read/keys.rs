@@ -115,5 +115,9 @@ pub(crate) const INTERVAL: Shape = Shape::Span { min: Span::ns(1), max: LONGEST 
 pub(crate) const FLIGHT: Shape = Shape::Span { min: Span::ZERO, max: Span::s(1) };
 /// A link's rate.
 pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };
+/// The largest seed: the largest whole number of TOML, and of tables of results.
+pub(crate) const MOST_SEED: u64 = i64::MAX as u64;
+/// A seed of random numbers.
+pub(crate) const SEED: Shape = Shape::Count { min: 0, max: MOST_SEED };
 /// A message's size.
 pub(crate) const MESSAGE: Shape = Shape::Bytes { min: 1, max: 1_000_000_000_000_000 };

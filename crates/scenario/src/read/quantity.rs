@@ -192,6 +192,13 @@ pub fn magnitude(text: &str) -> Option<(f64, &'static str)> {
     }
 }
 
+/// Whether a text is a quantity that the base unit cannot express, because it is too large.
+pub(crate) fn is_too_large(text: &str, dimension: &Dimension) -> bool {
+    let (number, unit) = split(text);
+    let size = dimension.size(unit);
+    size.zip(Decimal::parse(number)).is_some_and(|(size, decimal)| decimal.times(size).is_none())
+}
+
 /// Adds sizes in bandwidth-delay products to the allowed values.
 pub(crate) fn or_relative(why: Why) -> Why {
     Why { expected: format!("{}, or \"1.5BDP\"", why.expected), ..why }

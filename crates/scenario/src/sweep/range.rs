@@ -63,7 +63,12 @@ pub(super) fn is_range(text: &str) -> bool {
 /// The expected value.
 pub(super) fn values(from: &str, to: &str, step: Option<&str>) -> Result<Vec<String>, String> {
     let number = |text: &str| {
-        let wrong = || format!("a decimal number with an optional unit instead of {text:?}");
+        let wrong = || {
+            format!(
+                "a decimal number of at most {DIGITS_MAX} digits, without an exponent and with an \
+                 optional unit, instead of {text:?}"
+            )
+        };
         Decimal::parse(text).ok_or_else(wrong)
     };
     let (from, to) = (number(from)?, number(to)?);

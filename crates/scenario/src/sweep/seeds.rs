@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::read::keys::MOST_SEED;
+
 /// Seeds in the order of the request, without duplicates, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SeedList(Vec<u64>);
 
-/// Largest seed: the largest integer of TOML.
-const MOST: u64 = i64::MAX as u64;
 /// Largest number of seeds; more are probably a mistake.
 const MOST_SEEDS: u64 = 10_000;
 const EXPECTED: &str = "expected a number of seeds (5: seeds 1 to 5), a range with both ends \
@@ -32,8 +32,8 @@ impl SeedList {
     /// If there are none or more than ten thousand, a seed occurs twice, or a seed is too large.
     pub fn of(seeds: Vec<u64>) -> Result<SeedList, String> {
         SeedList::first(seeds.len() as u64)?;
-        if let Some(seed) = seeds.iter().find(|seed| **seed > MOST) {
-            return Err(format!("expected seeds from 0 to {MOST}, found {seed}"));
+        if let Some(seed) = seeds.iter().find(|seed| **seed > MOST_SEED) {
+            return Err(format!("expected seeds from 0 to {MOST_SEED}, found {seed}"));
         }
         let mut sorted = seeds.clone();
         sorted.sort_unstable();

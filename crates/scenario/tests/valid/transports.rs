@@ -74,7 +74,10 @@ fn options_change_values() {
     let wrong = load(&[set("faults.outages[*].from=1us")]).unwrap_err().to_string();
     assert!(wrong.contains("position * of a list that the scenario does not have"), "{wrong}");
     let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();
-    assert_eq!(wrong.to_string(), "--seed x: seed: found x, expected a whole number of at least 0");
+    assert_eq!(
+        wrong.to_string(),
+        "--seed x: seed: found x, expected a whole number from 0 to 9223372036854775807"
+    );
     assert_eq!((&*wrong.key, wrong.line), ("seed", 0));
 }
 
