@@ -31,7 +31,7 @@ macro_rules! catalog {
         use alloc::boxed::Box;
         use alloc::string::String;
         use alloc::vec::Vec;
-        use tidegate_core::params::{Params, SetError, Table, Value};
+        use tidegate_core::params::{Needs, Params, SetError, Table, Value};
         use tidegate_core::wire::{self, Carried, Format, Header, HeaderError};
         use tidegate_core::workload::SizeMix;
         use tidegate_core::{
@@ -144,6 +144,11 @@ macro_rules! catalog {
             pub fn conflict(&self) -> Option<String> {
                 match self { $(Stack::$Name(params) => Params::conflict(&**params),)* }
             }
+            /// The parameters that have no effect beside these values, each with a condition that
+            /// does not hold.
+            pub fn without_effect(&self) -> Vec<(&'static str, Needs)> {
+                match self { $(Stack::$Name(params) => Params::without_effect(&**params),)* }
+            }
             /// Requirements of the protocol to the fabric.
             pub fn requirements(&self, fabric: &FabricProperties) -> FabricRequirements {
                 match self { $(Stack::$Name(params) =>
@@ -163,6 +168,11 @@ macro_rules! catalog {
             pub fn takes_many_paths(&self) -> bool {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::takes_many_paths(params),)* }
+            }
+            /// Why the weights of messages have no effect, if they have none.
+            pub fn ignores_weights(&self) -> Option<&'static str> {
+                match self { $(Stack::$Name(params) =>
+                    <$Type as Endpoint>::ignores_weights(params),)* }
             }
             /// Bytes on the wire of a full data packet and of its acknowledgement on a path with
             /// this number of switches.

@@ -82,6 +82,20 @@ impl core::fmt::Display for Value {
     }
 }
 
+impl Value {
+    /// The value as a scenario sets it: numbers and flags without quotes.
+    pub fn quoted(&self) -> String {
+        match self {
+            Value::Number(_) | Value::Integer(_) | Value::Flag(_) | Value::Sizes(_) => {
+                self.to_string()
+            }
+            Value::Span(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
+                alloc::format!("\"{self}\"")
+            }
+        }
+    }
+}
+
 /// Syntax of a parameter in text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -143,6 +157,51 @@ pub struct Bounds {
     pub max: Value,
 }
 
+/// Condition without which a parameter has no effect: values of another parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Needs {
+    /// The other parameter, of the same protocol.
+    pub parameter: &'static str,
+    /// Values of it.
+    pub values: Vec<Value>,
+    /// Whether the condition holds under these values; otherwise, under all others.
+    pub is_one_of: bool,
+}
+
+impl Needs {
+    /// Whether the condition holds under this value of the other parameter.
+    pub fn holds(&self, value: Value) -> bool {
+        self.values.contains(&value) == self.is_one_of
+    }
+}
+
+impl core::fmt::Display for Needs {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let values: Vec<String> = self.values.iter().map(Value::quoted).collect();
+        let relation = if self.is_one_of { "=" } else { "other than" };
+        write!(f, "{} {relation} {}", self.parameter, values.join(" or "))
+    }
+}
+
+/// One value, or a list of values of one type.
+#[doc(hidden)]
+pub trait Values {
+    /// The values.
+    fn values(self) -> Vec<Value>;
+}
+
+impl<T: Parameter> Values for T {
+    fn values(self) -> Vec<Value> {
+        vec![self.to_value()]
+    }
+}
+
+impl<T: Parameter, const N: usize> Values for [T; N] {
+    fn values(self) -> Vec<Value> {
+        self.into_iter().map(Parameter::to_value).collect()
+    }
+}
+
 /// One row of a parameter table.
 #[derive(Clone, Debug)]
 pub struct Info {
@@ -161,6 +220,8 @@ pub struct Info {
     /// Whether it came after others, so that it is left out where it holds its default: what was
     /// written, and hashed, before it was there stays as it was.
     pub later: bool,
+    /// Conditions without any of which it has no effect.
+    pub needs: Vec<Needs>,
 }
 
 /// Reason for which a value was refused.
@@ -207,6 +268,13 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
     fn conflict(&self) -> Option<String> {
         None
     }
+    /// The parameters that have no effect beside these values, each with a condition that does not
+    /// hold.
+    fn without_effect(&self) -> Vec<(&'static str, Needs)> {
+        let fails = |needs: &Needs| self.get(needs.parameter).is_some_and(|x| !needs.holds(x));
+        let row = |info: Info| Some((info.name, info.needs.into_iter().find(fails)?));
+        Self::table().into_iter().filter_map(row).collect()
+    }
 
     /// Sets the parameter `name` to `value`.
     ///
@@ -245,7 +313,8 @@ pub fn one_line(parts: &[&str]) -> String {
 /// parameter that is added to a published protocol is `later`: scenarios that do not set it keep
 /// their hash. `ramp = kmin, kmax;` after the struct names two parameters between which marking
 /// rises ([`Marking::conflict`](crate::Marking::conflict)), and `conflict = function;` a function
-/// that returns why values contradict each other.
+/// that returns why values contradict each other. A parameter without effect unless another one has
+/// a value names it: `if strict == true`, `if shape != Shape::Flat`, or a list of values.
 ///
 /// ```
 /// tidegate_core::params! {
@@ -255,10 +324,14 @@ pub fn one_line(parts: &[&str]) -> String {
 ///         gain: f64 = 0.5, in 0.0..=1.0, "paper, section 3";
 ///         /// Count every packet.
 ///         strict: bool = true, "our choice";
+///         /// Packets between two counts.
+///         interval: u64 = 8, in 1..=100, if strict == false, "our choice";
 ///     }
 /// }
 /// use tidegate_core::params::{Params, Value};
-/// assert_eq!(ExampleParams::default().get("gain"), Some(Value::Number(0.5)));
+/// let example = ExampleParams::default();
+/// assert_eq!(example.get("gain"), Some(Value::Number(0.5)));
+/// assert_eq!(example.without_effect()[0].1.to_string(), "strict = false");
 /// ```
 #[macro_export]
 macro_rules! params {
@@ -266,7 +339,8 @@ macro_rules! params {
         $(
             $(#[doc = $doc:expr])+
             $field:ident : $type:ty = $default:expr, $(later = $later:literal,)?
-            $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;
+            $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)?
+            $(if $on:ident $relation:tt $values:expr,)* $source:literal;
         )*
     } $(ramp = $kmin:ident, $kmax:ident;)? $(conflict = $conflict:path;)?) => {
         $(#[$outer])*
@@ -304,6 +378,11 @@ macro_rules! params {
                     meaning: $crate::params::one_line(&[$($doc),+]),
                     source: $source,
                     later: false $(|| $later)?,
+                    needs: $crate::params::vec![$($crate::params::Needs {
+                        parameter: $crate::params::key(stringify!($on)),
+                        values: $crate::params::Values::values($values),
+                        is_one_of: $crate::params!(@relation $relation),
+                    },)*],
                 },)*]
             }
             fn get(&self, name: &str) -> Option<$crate::params::Value> {
@@ -331,6 +410,8 @@ macro_rules! params {
             }
         }
     };
+    (@relation ==) => { true };
+    (@relation !=) => { false };
     (@range $type:ty) => { None };
     (@range $type:ty, $min:expr, $max:expr) => {
         Some($crate::params::Bounds {
@@ -383,6 +464,8 @@ macro_rules! choice {
 #[cfg(test)]
 #[allow(unreachable_pub, reason = "the macros make what they declare public")]
 mod tests {
+    use alloc::format;
+
     use super::*;
 
     choice! {
@@ -399,6 +482,8 @@ mod tests {
             wait: Span = Span::us(40), within Span::us(1) => Span::ms(1), "test";
             /// Which.
             shape: Shape = Shape::Round, "test";
+            /// How flat.
+            depth: f64 = 1.0, in 0.0..=2.0, if shape == Shape::Flat, if gain != [0.0, 1.0], "test";
             /// From where to where.
             steps: Sizes = Sizes::NONE, later = true, "test";
         }
@@ -420,15 +505,28 @@ mod tests {
     }
 
     #[test]
+    fn violated_conditions_make_parameters_ineffective() {
+        let mut p = Example::default();
+        let violated = |p: &Example| -> Vec<String> {
+            p.without_effect().iter().map(|(name, needs)| format!("{name}: {needs}")).collect()
+        };
+        assert_eq!(violated(&p), ["depth: shape = \"flat\""]);
+        p.shape = Shape::Flat;
+        assert_eq!(violated(&p), [""; 0]);
+        p.gain = 1.0;
+        assert_eq!(violated(&p), ["depth: gain other than 0 or 1"]);
+    }
+
+    #[test]
     fn a_later_parameter_is_omitted_at_its_default() {
         let mut p = Example::default();
-        assert_eq!(p.values().len(), 3);
-        let before = "Example { gain: 0.5, wait: 40us, shape: Round }";
-        let span = alloc::format!("{:?}", Span::us(40));
-        assert_eq!(alloc::format!("{p:?}"), before.replace("40us", &span));
+        assert_eq!(p.values().len(), 4);
+        let before = "Example { gain: 0.5, wait: 40us, shape: Round, depth: 1.0 }";
+        let span = format!("{:?}", Span::us(40));
+        assert_eq!(format!("{p:?}"), before.replace("40us", &span));
         p.set("steps", Value::Sizes(Sizes::of(&[1, 20]).unwrap())).unwrap();
-        assert_eq!(p.values()[3].1.to_string(), "[1B, 20B]");
-        assert!(alloc::format!("{p:?}").ends_with(", steps: [1, 20] }"), "{p:?}");
+        assert_eq!(p.values()[4].1.to_string(), "[1B, 20B]");
+        assert!(format!("{p:?}").ends_with(", steps: [1, 20] }"), "{p:?}");
         assert_eq!(Sizes::of(&[1; 8]), None);
     }
 

@@ -232,6 +232,10 @@ pub trait Endpoint: Transport + Sized {
     fn takes_many_paths(_params: &Self::Params) -> bool {
         false
     }
+    /// Why the weights of messages have no effect under these parameters, if they have none.
+    fn ignores_weights(_params: &Self::Params) -> Option<&'static str> {
+        Some("the protocol has no weights")
+    }
     /// Adapts the parameters to the sizes of the messages that hosts will send. Called once, before
     /// any transport is created; not called by drivers that do not know the sizes. Returns a
     /// message for users if they should know of the adaptation. By default nothing depends on

@@ -25,6 +25,7 @@ mod nics;
 mod nscc_rccc;
 mod open_fabric;
 mod open_hosts;
+mod parameters;
 mod partitions;
 mod planes;
 mod ranks;

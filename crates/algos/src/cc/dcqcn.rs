@@ -106,6 +106,7 @@ params! {
             "DCQCN (SIGCOMM'15), section 3.1";
         /// Interval at which notifications are evaluated, under `ticks`.
         decrease_interval: Span = Span::us(4), within Span::ns(100) => Span::ms(100),
+            if reaction == Reaction::Ticks,
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
         /// Set the target to the current rate at every cut, even if no increase came since the last
         /// cut.

@@ -68,7 +68,8 @@ params! {
         kmax: Extent = Extent::Bytes(0.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, run.py: a step";
         /// Marking probability just below `kmax`.
-        pmax: f64 = 1.0, in 0.0..=1.0, "alibaba-edu/High-Precision-Congestion-Control, run.py";
+        pmax: f64 = 1.0, in 0.0..=1.0, if kmax != [Extent::Bytes(0.0), Extent::Bdp(0.0)],
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
         /// Window at the NIC's rate; proportional to the rate below that.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";

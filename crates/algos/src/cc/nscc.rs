@@ -117,7 +117,8 @@ params! {
         /// delivered; 62: never.
         quick_adapt_gate: u64 = 3, in 0..=62, "uec.cpp: _qa_gate";
         /// Delay that triggers quick adapt, in targets.
-        quick_adapt_targets: f64 = 4.0, in 0.0..=1000.0, "uec.cpp: _qa_threshold";
+        quick_adapt_targets: f64 = 4.0, in 0.0..=1000.0, if quick_adapt_gate != 62u64,
+            "uec.cpp: _qa_threshold";
         /// Largest window, and that of a new connection, at the smallest RTT seen.
         max_window: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.1) => Extent::Bdp(1000.0),
             "uec.cpp: initNscc";

@@ -150,11 +150,12 @@ params! {
         p: Span = Span::us(40), within Span::ns(100) => MAX_P, "Poseidon (NSDI'23), \
             section 5.6.2";
         /// Target of the fastest flow.
-        k: Span = Span::us(2), within Span::ns(1) => MAX_K, "Poseidon (NSDI'23), section \
-            5.6.2";
+        k: Span = Span::us(2), within Span::ns(1) => MAX_K, if target != Target::Constant,
+            "Poseidon (NSDI'23), section 5.6.2";
         /// Exponent of the update: with 1, one round trip reaches the rate whose target equals the
         /// delay. Fair below 2.
-        m: f64 = 0.25, in 0.001..=2.0, "Poseidon (NSDI'23), section 5.6.2";
+        m: f64 = 0.25, in 0.001..=2.0, if update == Update::Exponential,
+            "Poseidon (NSDI'23), section 5.6.2";
         /// Rate whose target is p + k. Slower flows have the same target.
         min_rate: Rate = Rate::mbps(20), within Rate::mbps(1) => Rate::gbps(1),
             "Poseidon (NSDI'23), caption of figure 7(b)";
@@ -172,7 +173,9 @@ params! {
         /// Smallest factor of one decrease, and the factor of a loss.
         min_md: f64 = 0.5, in 0.01..=0.99, "our choice: Swift's max_mdf; the paper gives no value";
         /// Largest factor of one round trip's increase.
-        max_mi: f64 = 2.5, in 1.01..=100.0, "Clark5/Poseidon, rdma-hw.cc; the paper gives no value";
+        max_mi: f64 = 2.5, in 1.01..=100.0, if update != Update::Aimd,
+            "Clark5/Poseidon, rdma-hw.cc; \
+            the paper gives no value";
         /// Consecutive timeouts after which the window is reset to its minimum.
         retx_reset_threshold: u64 = 12, in 1..=1000, "not in the paper; \
             hopnets/vertigo_simulations (Swift)";
@@ -181,10 +184,10 @@ params! {
             "our choice: the paper gives no value";
         /// Growth rule of a window below one packet.
         small_window_increase: SmallWindowIncrease = SmallWindowIncrease::Additive,
-            "Poseidon (NSDI'23), Algorithm 1 to the letter";
+            if update != Update::Aimd, "Poseidon (NSDI'23), Algorithm 1 to the letter";
         /// Resolution of the delay in the header.
-        quantum: Quantum = Quantum::Exact, "our choice: listing 1 counts 256 ns, the simulations \
-            do not specify it";
+        quantum: Quantum = Quantum::Exact, if signal == Signal::PeakHopDelay, "our choice: \
+            listing 1 counts 256 ns, the simulations do not specify it";
         /// Delay that is compared with the target.
         signal: Signal = Signal::PeakHopDelay,
             "Poseidon (NSDI'23), section 3.1; `rtt` is an ablation of section 5.6.1";
@@ -192,23 +195,27 @@ params! {
         target: Target = Target::LnRate, "Poseidon (NSDI'23), eq. 3; others are of section 5.6.1 \
             and appendix C";
         /// Exponent of the power targets.
-        q: f64 = -0.5, in -2.0..=-0.01, "Poseidon (NSDI'23), appendix C: Swift's shape";
+        q: f64 = -0.5, in -2.0..=-0.01, if target == [Target::PowerRate, Target::PowerCwnd],
+            "Poseidon (NSDI'23), appendix C: Swift's shape";
         /// Target delay under `constant`.
-        constant_target: Span = Span::us(12), within Span::ns(1) => Span::ms(100), "our choice: \
-            T(20 Gbit/s)";
+        constant_target: Span = Span::us(12), within Span::ns(1) => Span::ms(100),
+            if target == Target::Constant, "our choice: T(20 Gbit/s)";
         /// Function from the distance to the target to the change of the window.
         update: Update = Update::Exponential,
             "Poseidon (NSDI'23), eq. 4; `ratio` is eq. 13, `aimd` is an ablation of section 5.6.1";
         /// Constant that the ratio update adds to target and delay.
-        c: Span = Span::ZERO, within Span::ZERO => Span::ms(10),
+        c: Span = Span::ZERO, within Span::ZERO => Span::ms(10), if update == Update::Ratio,
             "Poseidon (NSDI'23), eq. 13 (its m); our choice of 0";
         /// Packets that the AIMD update adds each round trip.
-        aimd_increase: f64 = 1.0, in 0.001..=100.0, "our choice: Swift's additive increase";
+        aimd_increase: f64 = 1.0, in 0.001..=100.0, if update == Update::Aimd,
+            "our choice: Swift's additive increase";
         /// Gain of the AIMD update's decrease.
-        aimd_decrease: f64 = 0.8, in 0.001..=1.0, "our choice: Swift's beta";
+        aimd_decrease: f64 = 0.8, in 0.001..=1.0, if update == Update::Aimd,
+            "our choice: Swift's beta";
         /// Also react to the total delay of all other hops, for fabrics where some switches do not
         /// stamp.
-        brownfield: bool = false, "Poseidon (NSDI'23), section 4.1";
+        brownfield: bool = false, if signal == Signal::PeakHopDelay,
+            "Poseidon (NSDI'23), section 4.1";
     }
 }
 

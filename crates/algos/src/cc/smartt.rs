@@ -118,9 +118,11 @@ params! {
         /// Whether decreases wait until the smoothed share of marks exceeds `mark_threshold`.
         wait_to_decrease: bool = false, "uec.cpp: use_exp_avg_ecn";
         /// Smoothed share of marks from which on the window decreases, under `wait_to_decrease`.
-        mark_threshold: f64 = 0.3, in 0.0..=1.0, "uec.cpp: exp_avg_ecn_value";
+        mark_threshold: f64 = 0.3, in 0.0..=1.0, if wait_to_decrease == true,
+            "uec.cpp: exp_avg_ecn_value";
         /// Weight of an acknowledgement in the smoothed share of marks.
-        mark_weight: f64 = 0.125, in 0.0001..=1.0, "uec.cpp: exp_avg_alpha";
+        mark_weight: f64 = 0.125, in 0.0001..=1.0, if wait_to_decrease == true,
+            "uec.cpp: exp_avg_alpha";
         /// Packets removed for each trimmed packet.
         trim_decrease: f64 = 1.0, in 0.0..=1000.0, "uec.cpp: decrease_on_nack";
         /// Window after a quick adapt, in bytes per delivered byte.

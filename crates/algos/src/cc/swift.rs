@@ -66,9 +66,11 @@ params! {
         fs_range: Span = Span::us(100), within Span::ZERO => Span::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
         /// Window in packets at and below which the target increases by all of fs_range.
-        fs_min: f64 = 0.1, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
+        fs_min: f64 = 0.1, in 0.001..=0.999, if fs_range != Span::ZERO,
+            "hopnets/vertigo_simulations, Swift.cc";
         /// Window in packets at and above which flow scaling adds nothing.
-        fs_max: f64 = 100.0, in 1.0..=1000000.0, "hopnets/vertigo_simulations, Swift.cc";
+        fs_max: f64 = 100.0, in 1.0..=1000000.0, if fs_range != Span::ZERO,
+            "hopnets/vertigo_simulations, Swift.cc";
         /// Packets added each round trip below the target.
         ai: f64 = 1.0, in 0.001..=100.0, "hopnets/vertigo_simulations, Swift.cc";
         /// Gain of the decrease.

@@ -118,12 +118,13 @@ params! {
         /// Gain of decreases.
         beta: f64 = 0.8, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.4";
         /// Gain of decreases under `patched`.
-        patched_beta: f64 = 0.008, in 0.0001..=1.0, "CoNEXT'16, section 4.3";
+        patched_beta: f64 = 0.008, in 0.0001..=1.0, if variant == Variant::Patched,
+            "CoNEXT'16, section 4.3";
         /// Increase in a round trip, as a share of the NIC's rate.
         additive: f64 = 0.001, in 0.000001..=1.0,
             "TIMELY (SIGCOMM'15), section 4.4: 10 Mbit/s at 10 Gbit/s";
         /// Increase after five consecutive increases, as a share of the NIC's rate.
-        hyper: f64 = 0.005, in 0.000001..=1.0,
+        hyper: f64 = 0.005, in 0.000001..=1.0, if variant == Variant::Gradient,
             "alibaba-edu/High-Precision-Congestion-Control, run.py: 50 Mbit/s at 10 Gbit/s";
         /// Rate of a new connection, as a share of the NIC's.
         initial_rate: f64 = 1.0, in 0.000001..=1.0,

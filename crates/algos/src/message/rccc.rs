@@ -16,10 +16,6 @@
 //!   then with `least_rate = 0.9 / ratio`; `adapts = false` corresponds to its other topologies.
 //! * There is no window of the sender beside the credit; `nscc_rccc.rs` has both.
 
-use alloc::string::String;
-use alloc::{format, vec};
-
-use tidegate_core::params::Params;
 use tidegate_core::{
     Dash, Endpoint, Extent, FabricProperties, FabricRequirements, HostContext, Marker,
     MultipathRule, OperatingPoint, PacketSizes, Path, ProtocolInfo, Span, TelemetryBytes,
@@ -43,16 +39,18 @@ pull_params! {
         /// Whether the rate of pulls follows congestion between switches.
         adapts: bool = true, "uet-htsim, main_uec.cpp: only with oversubscription";
         /// Smoothed share of marked packets from which the rate falls.
-        target_marks: f64 = 0.3, in 0.0..=1.0, "oversubscribed_cc.cpp: _target_congestion";
+        target_marks: f64 = 0.3, in 0.0..=1.0, if adapts == true,
+            "oversubscribed_cc.cpp: _target_congestion";
         /// Increase of the rate in an interval, as a share of the link; doubled in each interval
         /// without marks.
-        increase: f64 = 0.01, in 0.0..=1.0, "oversubscribed_cc.cpp: _Ai";
+        increase: f64 = 0.01, in 0.0..=1.0, if adapts == true, "oversubscribed_cc.cpp: _Ai";
         /// Gain of the decrease by marks.
-        decrease: f64 = 0.5, in 0.0..=1.0, "oversubscribed_cc.cpp: _Md";
+        decrease: f64 = 0.5, in 0.0..=1.0, if adapts == true, "oversubscribed_cc.cpp: _Md";
         /// Weight of the latest share of marked packets.
-        gain: f64 = 0.5, in 0.0..=1.0, "oversubscribed_cc.cpp: _alpha";
+        gain: f64 = 0.5, in 0.0..=1.0, if adapts == true, "oversubscribed_cc.cpp: _alpha";
         /// Smallest rate, as a share of the link.
-        least_rate: f64 = 0.01, in 0.001..=1.0, "oversubscribed_cc.cpp: _min_rate";
+        least_rate: f64 = 0.01, in 0.001..=1.0, if adapts == true,
+            "oversubscribed_cc.cpp: _min_rate";
         /// Queue length between switches below which nothing is marked.
         kmin: Extent = Extent::Bdp(0.2), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "uet-htsim, main_uec.cpp: ecn_low";
@@ -73,20 +71,6 @@ impl RcccParams {
             decrease: self.decrease,
             gain: self.gain,
             least: self.least_rate,
-        })
-    }
-
-    /// Warns of parameters of the adaptation if there is none.
-    pub(super) fn without_effect(&self) -> Option<String> {
-        let mut names = vec!["target_marks", "increase", "decrease", "gain", "least_rate"];
-        let defaults = RcccParams::default();
-        names.retain(|name| self.get(name) != defaults.get(name));
-        (!self.adapts && !names.is_empty()).then(|| {
-            format!(
-                "without effect, because adapts = false: {}; set adapts = true or remove these \
-                 parameters",
-                names.join(", ")
-            )
         })
     }
 }
@@ -134,25 +118,6 @@ impl Endpoint for Rccc {
     }
 
     fn operating_point(params: &RcccParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
-        let mut point = params.pulls().operating_point(path);
-        point.domain_warnings.extend(params.without_effect());
-        point
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::contract;
-
-    #[test]
-    fn parameters_without_adaptation_warn() {
-        let warning = |adapts, least_rate| {
-            let params = RcccParams { adapts, least_rate, ..RcccParams::default() };
-            Rccc::operating_point(&params, &contract::path(), 1e11).domain_warning()
-        };
-        assert_eq!([warning(true, 0.2), warning(false, 0.01)], [None, None]);
-        let text = warning(false, 0.2).unwrap();
-        assert!(text.contains("adapts = false: least_rate; set"), "{text}");
+        params.pulls().operating_point(path)
     }
 }

@@ -116,7 +116,9 @@ use tidegate_core::{
 use super::sird::header::Header;
 pub use super::sird::target::{Rounding, Signal, Update};
 use super::sird::target::{Target, TargetLaw};
-use super::sird::{CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params};
+use super::sird::{
+    CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params, without_weights,
+};
 use crate::kit::window::shorter_than_bdp;
 
 /// Bytes of telemetry in a data packet.
@@ -150,7 +152,7 @@ credit_params! {
         rounding: Rounding = Rounding::TimeAverage, "our choice";
         /// Random part of the wait for the next credit of a pair with a packet or more in a round
         /// trip, relative to its largest value.
-        jitter: f64 = 0.25, in 0.0..=1.0, "our choice";
+        jitter: f64 = 0.25, in 0.0..=1.0, if rounding == Rounding::TimeAverage, "our choice";
     }
 }
 
@@ -184,6 +186,10 @@ impl Endpoint for Tide {
 
     fn sizes(params: &TideParams) -> PacketSizes {
         PacketSizes::new(params.header_bytes, params.control_bytes)
+    }
+
+    fn ignores_weights(params: &TideParams) -> Option<&'static str> {
+        without_weights([params.receiver_policy, params.sender_policy])
     }
 
     fn requirements(params: &TideParams, _fabric: &FabricProperties) -> FabricRequirements {

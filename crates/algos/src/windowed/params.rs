@@ -57,8 +57,8 @@ params! {
             5681, section 4.2, has 2";
         /// Longest time that an acknowledgement waits for more packets. RTT samples exclude this
         /// time.
-        ack_delay: Span = Span::us(20), within Span::ns(1) => Span::s(1), "our choice: a few round \
-            trips";
+        ack_delay: Span = Span::us(20), within Span::ns(1) => Span::s(1), if ack_every != 1u64,
+            "our choice: a few round trips";
         /// When a packet may start: if a full one `fits` into the window, or while less than the
         /// window is in flight (`below`).
         window_rule: WindowRule = WindowRule::Fits,
@@ -96,12 +96,15 @@ params! {
              Project, revision 1.0)";
         /// Time without a packet that ends a flowlet, under `flowlet`.
         flowlet_gap: Span = Span::us(50), later = true, within Span::ns(1) => Span::s(1),
+            if multipath == MultipathRule::Flowlet,
             "our choice: several base RTTs; 500 us in CONGA (SIGCOMM'14), at 10 Gbit/s";
         /// Interval at which a connection with data probes each of its failed paths, under `mrc`.
         probe_interval: Span = Span::us(200), later = true, within Span::us(1) => Span::s(1),
+            if multipath == MultipathRule::Mrc,
             "our choice: not published";
         /// Number of entropies that a connection's packets have, under `multipath`: a power of two.
-        paths: u64 = 64, later = true, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
+        paths: u64 = 64, later = true, in 1..=65536, if multipath != MultipathRule::Off,
+            "uet-htsim, main_uec.cpp: -paths";
         /// Effect of a new pace on the packet whose departure time is already set: none (`keep`),
         /// or the time moves by the difference of the gaps at the new and the old pace, even if
         /// that time has passed (`shift`).
@@ -114,21 +117,26 @@ params! {
         /// immediately. If the window blocks all packets, none arrives, and only the timeout
         /// recovers.
         nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
+            if recovery == RecoveryRule::GoBackN,
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// When a connection changes its path (PLB).
         plb: PlbRule = PlbRule::Off,
             "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, \
              swift.cpp; `rounds`: PLB (SIGCOMM'22)";
         /// Share of congested packets from which a round counts as congested, under `rounds`.
-        plb_threshold: f64 = 0.5, in 0.0..=1.0, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
+        plb_threshold: f64 = 0.5, in 0.0..=1.0, if plb == PlbRule::Rounds,
+            "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
         /// Consecutive congested rounds after which the path changes, under `rounds`.
-        plb_rounds: u64 = 12, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
+        plb_rounds: u64 = 12, in 1..=1000, if plb == PlbRule::Rounds,
+            "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
         /// The same if nothing is in flight.
-        plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: \
+        plb_idle_rounds: u64 = 3, in 1..=1000, if plb == PlbRule::Rounds,
+            "Linux, net/ipv4/tcp_ipv4.c: \
             tcp_plb_idle_rehash_rounds";
         /// Time after a timeout, up to twice this value, in which `rounds` does not change the
         /// path.
         plb_suspend: Span = Span::s(60), within Span::ZERO => Span::s(1000),
+            if plb == PlbRule::Rounds,
             "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
     }
 }

@@ -42,11 +42,12 @@ macro_rules! pull_params {
                 multipath: MultipathRule = $multipath, $multipath_source;
                 /// Time without a packet of a message that ends a flowlet, under `flowlet`.
                 flowlet_gap: Span = Span::us(50), later = true,
-                    within Span::ns(1) => Span::s(1), "our choice: several base RTTs; 500 us in \
-                    CONGA (SIGCOMM'14), at 10 Gbit/s";
+                    within Span::ns(1) => Span::s(1), if multipath == MultipathRule::Flowlet,
+                    "our choice: several base RTTs; 500 us in CONGA (SIGCOMM'14), at 10 Gbit/s";
                 /// Number of entropies that the packets of a message have, under `multipath`: a
                 /// power of two.
-                paths: u64 = 64, in 1..=65536, "uet-htsim, main_uec.cpp: -paths";
+                paths: u64 = 64, in 1..=65536, if multipath != MultipathRule::Off,
+                    "uet-htsim, main_uec.cpp: -paths";
                 /// Capacity of the queue for data of a port, beyond which packets are trimmed.
                 queue: Extent = $queue,
                     within Extent::Bdp(0.01) => Extent::Bdp(100.0), $queue_source;

@@ -168,6 +168,14 @@ choice! {
         None = "none",
     }
 }
+/// Why weights have no effect under these policies, if they have none.
+pub(super) fn without_weights(policies: [Policy; 2]) -> Option<&'static str> {
+    let weighs = |policy| matches!(policy, Policy::Weighted | Policy::Strict);
+    (!policies.into_iter().any(weighs)).then_some(
+        "receiver_policy and sender_policy ignore weights; set one to \"weighted\" or \"strict\"",
+    )
+}
+
 /// Parameters of a protocol on this transport: `own` ones of its control of shared links among
 /// those of the transport.
 macro_rules! credit_params {
@@ -191,7 +199,7 @@ macro_rules! credit_params {
                 /// that reacts to marks; 0 disables these loops.
                 gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
                 /// Smallest bucket of a congested sender, in BDP; 1: it never shrinks.
-                sender_floor: f64 = 0.1, in 0.0..=1.0,
+                sender_floor: f64 = 0.1, in 0.0..=1.0, if gain != 0.0,
                     "authors' simulator, large-scale-common.default";
                 /// Smallest bucket of a sender behind a congested network, in BDP.
                 network_floor: f64 = 0.03, in 0.0..=1.0,
@@ -210,7 +218,7 @@ macro_rules! credit_params {
                 /// Share of the link that paced credits allow. At 1, nothing drains the queue of
                 /// other packets (requests, unscheduled data) at a busy downlink, so it grows to
                 /// the limit of the budget.
-                credit_rate: f64 = 1.0, in 0.1..=1.0,
+                credit_rate: f64 = 1.0, in 0.1..=1.0, if credit_pacing == true,
                     "authors' simulator, r2p2-cc-hybrid.cc";
                 /// Packets above the priority of data, if there are two priorities.
                 priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
@@ -242,8 +250,8 @@ credit_params! {
         /// Queueing delay from which the network is congested, as the bytes that the host's link
         /// carries in that time. More than `budget` leaves at a downlink without congestion.
         delay_threshold: Extent = Extent::Bdp(0.75),
-            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "our choice: above B less a BDP, below \
-            NThr at the host's rate";
+            within Extent::Bdp(0.0) => Extent::Bdp(1e9), if network_signal != NetworkSignal::Ecn,
+            "our choice: above B less a BDP, below NThr at the host's rate";
         /// Rules where the paper and its authors' simulator differ: the test for a congested
         /// sender, and whether the credit limit of a sender is a BDP rounded up or down to whole
         /// packets.
@@ -440,6 +448,10 @@ impl Endpoint for Sird {
 
     fn sizes(params: &SirdParams) -> PacketSizes {
         PacketSizes::new(params.header_bytes, params.control_bytes)
+    }
+
+    fn ignores_weights(params: &SirdParams) -> Option<&'static str> {
+        without_weights([params.receiver_policy, params.sender_policy])
     }
 
     fn requirements(params: &SirdParams, _fabric: &FabricProperties) -> FabricRequirements {
