@@ -48,7 +48,8 @@ pub fn content_hash(plan: &Plan) -> String {
     // Destructured, so that the compiler reports a new field. Warnings do not change a run, the
     // resolved file and `histograms` are derived from the other fields, and the content of files
     // is in the workload.
-    let Plan { name, setup, labels, output, warnings: _, resolved: _, files: _ } = plan;
+    let Plan { name, setup, labels, output, warnings: _, ineffective: _, resolved: _, files: _ } =
+        plan;
     let Setup {
         fabric,
         routing,

@@ -44,6 +44,7 @@ use read::tree::{Node, Source};
 
 pub use compile::failure::{disconnected, unreachable_pairs};
 pub use compile::glob::Glob;
+pub use compile::preset::{Preset, presets};
 pub use compile::sizes::{NamedDistribution, distributions};
 pub use compile::software::{Places, SoftwareSwitch};
 pub use error::Error;
@@ -53,7 +54,7 @@ pub use job::chakra;
 pub use load::configured_bps;
 pub use overload::overload;
 pub use overrides::Override;
-pub use plan::{Counted, Output, Plan};
+pub use plan::{Counted, Ineffective, Output, Plan};
 pub use portable::{Portable, portable};
 pub use read::quantity::magnitude;
 pub use schema::schema;

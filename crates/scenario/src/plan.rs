@@ -23,10 +23,24 @@ pub struct Plan {
     /// Warnings of settings that are allowed but probably unintended, such as a protocol outside
     /// its design range.
     pub warnings: Vec<String>,
+    /// Parameters of `transport.protocol` that have no effect in this scenario, whether it sets
+    /// them or not.
+    pub ineffective: Vec<Ineffective>,
     /// The complete scenario in JSON. Loading it gives the same plan.
     pub resolved: serde_json::Value,
     /// The files that the scenario names.
     pub files: InputFiles,
+}
+
+/// A parameter that has no effect in a scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ineffective {
+    /// Its name.
+    pub parameter: &'static str,
+    /// The parameter of which another value gives it an effect, if there is one.
+    pub depends_on: Option<&'static str>,
+    /// The reason: it completes `PARAMETER has no effect …`.
+    pub reason: String,
 }
 
 impl Deref for Plan {

@@ -1,5 +1,7 @@
 //! Presets: fabrics and parameters of papers, which are data files of this crate.
 
+use std::collections::BTreeMap;
+
 use tidegate_algos::Protocol;
 
 use crate::error::{Error, nearest, one_of};
@@ -66,6 +68,23 @@ fn document_of(name: &str, text: &str) -> Result<Node, Error> {
 fn file_of(protocol: Protocol) -> Option<Entries> {
     let (name, text) = PROTOCOLS.iter().find(|(name, _)| *name == protocol.info().name)?;
     entries(document_of(&format!("presets of {name}"), text).ok()?)
+}
+
+/// Returns the comment above each preset of a protocol.
+pub(crate) fn sources(protocol: Protocol) -> BTreeMap<String, String> {
+    let file = PROTOCOLS.iter().find(|(name, _)| *name == protocol.info().name);
+    let (mut sources, mut comment) = (BTreeMap::new(), Vec::new());
+    for line in file.map_or("", |(_, text)| text).lines() {
+        if let Some(text) = line.strip_prefix("# ") {
+            comment.push(text);
+        } else {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                sources.insert(name.to_owned(), comment.join(" "));
+            }
+            comment.clear();
+        }
+    }
+    sources
 }
 
 /// Returns the names of a protocol's presets.

@@ -18,8 +18,10 @@ pub(crate) mod graph;
 pub(crate) mod hosts;
 pub(crate) mod job;
 mod mersenne;
+pub(crate) mod no_effect;
 pub(crate) mod paths;
 pub(crate) mod pfc;
+pub(crate) mod preset;
 pub(crate) mod reconfigurable;
 mod replies;
 pub(crate) mod requests;
@@ -121,6 +123,11 @@ impl Labels {
             self.0.len() - 1
         });
         u16::try_from(number).map_err(|_| table.error(key, "at most 65536 labels"))
+    }
+
+    /// Returns the number of a label that a row has.
+    fn known(&self, label: &str) -> Option<u16> {
+        self.0.iter().position(|(known, _)| known == label).map(|number| number as u16)
     }
 
     /// Returns the number of the row's label and gives its messages the row's weight.

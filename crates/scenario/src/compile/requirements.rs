@@ -178,52 +178,6 @@ impl<'a> Requirements<'a> {
         (bytes > 0).then(|| (bytes, self.protocol_and_key(longest)))
     }
 
-    /// Warns of marking parameters that the scenario sets in vain, because it also sets a different
-    /// marking at the switches of `fabric`. `fabric` has no switch whose marking is left to the
-    /// protocols.
-    pub(crate) fn warn_of_ineffective_marking(
-        &self,
-        properties: &FabricProperties,
-        fabric: &Fabric,
-        warnings: &mut Vec<String>,
-    ) {
-        for Requirement { stack, requirements, .. } in &self.list {
-            let required =
-                requirements.ecn.map(|marking| marking.resolved(properties.port_bdp_bytes()));
-            if fabric.network_switches().iter().all(|switch| switch.ecn == required) {
-                continue;
-            }
-            let table = stack.protocol().table();
-            // A parameter affects marking if another value of it changes the required marking.
-            let affects_marking = |name: &str| {
-                let info = table.iter().find(|info| info.name == name);
-                let bounds = info.and_then(|info| info.range).map(|range| [range.min, range.max]);
-                let default = info.map(|info| info.default);
-                default.into_iter().chain(bounds.into_iter().flatten()).any(|value| {
-                    let mut other = (*stack).clone();
-                    other.set(name, value).is_ok()
-                        && other.requirements(properties).ecn != requirements.ecn
-                })
-            };
-            // A default, which a resolved scenario lists, is no intention.
-            let values = stack.values();
-            let is_default = |name: &str| {
-                let default = table.iter().find(|info| info.name == name).map(|info| info.default);
-                let value = values.iter().find(|(other, _)| *other == name);
-                value.map(|&(_, value)| value) == default
-            };
-            let set = self.stacks.set(stack).into_iter();
-            let keys = set.filter(|(_, name)| !is_default(name) && affects_marking(name));
-            let keys: Vec<String> = keys.map(|(key, _)| key).collect();
-            if !keys.is_empty() {
-                warnings.push(format!(
-                    "switch.ecn sets the marking, so switches ignore {}",
-                    keys.join(", ")
-                ));
-            }
-        }
-    }
-
     /// Restricts telemetry to ports between switches if no running protocol needs it elsewhere.
     pub(crate) fn stamping(&self, fabric: &mut Fabric) {
         let telemetry = |requirement: &Requirement<'_>| requirement.requirements.telemetry;
@@ -560,26 +514,6 @@ mod tests {
         let expected = "one (transport.protocol) requires marking from 1BDP on and three \
                     (transport.protocol) requires marking from 1BDP to 4BDP by up to 0.2";
         assert!(message.contains(expected), "{message}");
-    }
-
-    #[test]
-    fn overruled_marking_parameters_are_named() {
-        let warned = |ecn: &str| {
-            let text = format!(
-                "duration = '1ms'\nfabric = {{ kind = 'star' }}\nswitch = {{ {ecn} }}\n\
-                 transport = {{ protocol = 'dcqcn', params = {{ pmax = 0.5, timer = '1ms' }} }}\n\
-                 protocols = {{ dcqcn = {{ params = {{ kmin = '5KB' }} }}, \
-                 dctcp = {{ params = {{ g = 0.5 }} }} }}\n\
-                 flows = [{{ src = 'h0', dst = 'h1' }}]"
-            );
-            let mut warnings = crate::load(&text, "x.toml", &[]).unwrap().warnings;
-            warnings.retain(|warning| warning.contains("switches ignore"));
-            warnings
-        };
-        let expected = "switch.ecn sets the marking, so switches ignore \
-                        protocols.dcqcn.params.kmin, transport.params.pmax";
-        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [expected]);
-        assert_eq!(warned("buffer = '8MB'"), Vec::<String>::new());
     }
 
     #[test]

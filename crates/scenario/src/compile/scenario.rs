@@ -1,7 +1,7 @@
 //! The top level of a scenario file.
 
 use serde_json::{Value as Json, json};
-use tidegate_algos::{Protocol, Setup};
+use tidegate_algos::{Protocol, Setup, Stack};
 use tidegate_core::fabric::{Fabric, Node, Routing};
 use tidegate_core::routes::Routes;
 use tidegate_core::workload::{Sizes, Traffic, Workload};
@@ -10,6 +10,7 @@ use tidegate_core::{FabricProperties, Span, Time};
 use super::context::Context;
 use super::glob::Glob;
 use super::hosts::{self, Hosts};
+use super::no_effect::{self, NoEffect};
 use super::requirements::Requirements;
 use super::transport::{Stacks, json_params};
 use super::{
@@ -38,12 +39,7 @@ static SECTIONS: &[Key] = &[
         Optional,
         "Name of the run in results. Default: the name of the file.",
     ),
-    key(
-        "seed",
-        SEED,
-        Default("1"),
-        "Seed of all random numbers.",
-    ),
+    key("seed", SEED, Default("1"), "Seed of all random numbers."),
     key(
         "duration",
         Shape::Span { min: Span::ns(1), max: LONGEST },
@@ -279,9 +275,6 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let is_left = configured.leaves_marking();
     let marking = if is_left { requirements.marking(switch_table)? } else { None };
     configured.mark(switch_table, marking, properties.port_bdp_bytes())?;
-    if !is_left {
-        requirements.warn_of_ineffective_marking(&properties, &configured.fabric, &mut warnings);
-    }
     let switch::ConfiguredSwitches { mut fabric, pfc: pfc_settings, .. } = configured;
     requirements.stamping(&mut fabric);
     let largest = requirements.largest_packet(&properties);
@@ -313,6 +306,19 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     telemetry::coarse(&stacks, &properties, &fabric, shortest, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
+    let mut no_effect = NoEffect::default();
+    let ineffective =
+        |stack: &Stack| no_effect::of_stack(stack, &properties, &fabric, switch_table, !is_left);
+    for stack in stacks.iter() {
+        no_effect.parameters(stack, &ineffective(stack));
+    }
+    let base = stacks.base(transport_table.get("protocol"))?;
+    let is_used = stacks.iter().any(|stack| stack.protocol() == base.protocol());
+    let ineffective = if is_used { ineffective(&base) } else { Vec::new() };
+    no_effect.unused(&base, &stacks);
+    no_effect.weights(root, &labels, &workload, &stacks);
+    no_effect.keys(root, run);
+    warnings.extend(no_effect.warnings());
     let output: &Table = root.get("output");
     let (quantities, ports) = (quantities(output)?, ports(output, &fabric)?);
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
@@ -362,6 +368,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
             carried_by: None,
         },
         warnings,
+        ineffective,
         resolved,
         files: files.into_files(),
     })

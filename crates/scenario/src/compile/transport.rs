@@ -181,27 +181,6 @@ impl<'a> Stacks<'a> {
         self.naming(stack).error_found("protocol", found, expected)
     }
 
-    /// Returns the parameters of a stack that the scenario sets outside presets: the path of each,
-    /// such as `transport.params.m`, and its name.
-    pub(crate) fn set(&self, stack: &Stack) -> Vec<(String, &'a str)> {
-        let protocol = stack.protocol();
-        let tuned = self.tuned.iter().filter(|(tuned, _)| *tuned == protocol).map(|(_, it)| it);
-        let base =
-            (self.transport.get::<Protocol>("protocol") == protocol).then_some(self.transport);
-        let tables = tuned.chain(base).chain([self.origin(stack)]);
-        let mut set: Vec<(String, &str)> = Vec::new();
-        for table in tables {
-            let params = table.path("params");
-            for name in table.find::<&Entries>("params").into_iter().flat_map(|all| all.keys()) {
-                let key = format!("{params}.{name}");
-                if !set.iter().any(|(other, _)| *other == key) {
-                    set.push((key, name));
-                }
-            }
-        }
-        set
-    }
-
     /// The largest sizes of all protocols' packets.
     pub(crate) fn largest_sizes(&self) -> PacketSizes {
         PacketSizes::largest(self.iter().map(Stack::sizes))

@@ -135,7 +135,8 @@ impl Item {
         }
     }
 
-    fn json(&self) -> Json {
+    /// Returns the value as a file would contain it.
+    pub(crate) fn json(&self) -> Json {
         match &self.datum {
             Datum::Word(word) => json!(word),
             Datum::Text(text) => json!(text),

@@ -244,3 +244,141 @@ fn coarse_telemetry_is_warned_of() {
         ["telemetry period of 5 us", "base RTT of 4.0", "smaller `switch.telemetry_period`"];
     has(old(5), &words);
 }
+
+/// Warnings of keys without effect, for a star of four hosts.
+fn no_effect(text: &str) -> Vec<String> {
+    let text = format!("duration = '1ms'\nfabric = {{ kind = 'star', hosts = 4 }}\n{text}");
+    let mut warnings = plan(&text).warnings;
+    warnings.retain(|warning| warning.contains(" no effect "));
+    warnings
+}
+
+#[test]
+fn parameters_without_effect_are_named() {
+    let found = |params: &str| {
+        no_effect(&format!(
+            "transport = {{ protocol = 'poseidon', params = {{ {params} }} }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]"
+        ))
+    };
+    let plb = "poseidon.plb_rounds, poseidon.plb_suspend have no effect without \
+               plb = \"rounds\"";
+    assert_eq!(found("plb_rounds = 7, plb_suspend = '1ms'"), [plb]);
+    assert_eq!(found("plb_rounds = 7, plb = 'rounds'"), [""; 0]);
+    let power = "poseidon.q has no effect without target = \"power-rate\" or \
+                 \"power-cwnd\"";
+    assert_eq!(found("q = -0.25"), [power]);
+    assert_eq!(found("q = -0.25, target = 'power-cwnd'"), [""; 0]);
+    // A default, which a resolved scenario lists, is no intention.
+    assert_eq!(found("q = -0.5, plb_rounds = 12"), [""; 0]);
+    let paths = "poseidon.paths has no effect without multipath other than \"off\"";
+    assert_eq!(found("paths = 8"), [paths]);
+}
+
+#[test]
+fn overruled_parameters_are_named() {
+    let found = |switch: &str, transport: &str| {
+        no_effect(&format!(
+            "switch = {{ buffer = '8MB', {switch} }}\ntransport = {{ {transport} }}\n\
+             protocols = {{ dcqcn = {{ params = {{ kmin = '5KB' }} }}, \
+             dctcp = {{ params = {{ g = 0.5 }} }} }}\nflows = [{{ src = 'h0', dst = 'h1' }}]"
+        ))
+    };
+    let dcqcn = "protocol = 'dcqcn', params = { pmax = 0.5, timer = '1ms' }";
+    let expected = "dcqcn.kmin, dcqcn.pmax have no effect because \
+                    switch.ecn is set";
+    assert_eq!(found("ecn = { kmin = '100KB' }", dcqcn), [expected]);
+    assert_eq!(found("routing = 'ecmp'", dcqcn), [""; 0]);
+    let ndp = "protocol = 'ndp', params = { queue = '90KB', pull_rate = 0.9 }";
+    let expected = "ndp.queue has no effect because switch.trimming.data is set";
+    assert_eq!(found("trimming = { data = '50KB' }", ndp), [expected]);
+    assert_eq!(found("trimming = { victim = 'arriving' }", ndp), [""; 0]);
+}
+
+#[test]
+fn plans_list_parameters_without_effect() {
+    let text = |switch: &str| {
+        format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star' }}\nswitch = {{ {switch} }}\n\
+             transport = {{ protocol = 'dcqcn' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]"
+        )
+    };
+    let names = |switch: &str| -> Vec<&'static str> {
+        plan(&text(switch)).ineffective.iter().map(|of| of.parameter).collect()
+    };
+    let (plain, set) = (names("buffer = '8MB'"), names("buffer = '8MB', ecn = { kmin = '9KB' }"));
+    assert!(plain.contains(&"decrease_interval") && !plain.contains(&"kmin"), "{plain:?}");
+    assert!(["kmin", "kmax", "pmax"].iter().all(|name| set.contains(name)), "{set:?}");
+}
+
+#[test]
+fn parameters_of_an_unused_protocol_are_named() {
+    let found = |transport: &str| {
+        no_effect(&format!(
+            "transport = {{ protocol = 'dctcp', {transport} }}\n\
+             flows = [{{ src = 'h0', dst = 'h1', protocol = 'swift' }}]"
+        ))
+    };
+    let expected = "dctcp.g has no effect because no flow uses dctcp";
+    assert_eq!(found("params = { g = 0.5 }"), [expected]);
+    assert_eq!(found("preset = 'sird'"), [""; 0]);
+    assert_eq!(found("connections = 'per-pair'"), [""; 0]);
+}
+
+#[test]
+fn ignored_weights_are_named() {
+    let found = |transport: &str| {
+        no_effect(&format!(
+            "transport = {{ {transport} }}\nflows = [{{ src = 'h0', dst = 'h1', label = 'a', \
+             weight = 4 }}]\ntraffic = [{{ kind = 'permutation', sizes = '1KB', weight = 1 }}]"
+        ))
+    };
+    assert_eq!(
+        found("protocol = 'dctcp'"),
+        ["flows[0].weight has no effect under dctcp: the protocol has no weights"]
+    );
+    let policies = found("protocol = 'sird'");
+    assert!(policies.len() == 1 && policies[0].contains("set one to \"weighted\""), "{policies:?}");
+    assert_eq!(found("protocol = 'sird', params = { sender_policy = 'weighted' }"), [""; 0]);
+}
+
+#[test]
+fn keys_that_need_another_key_are_named() {
+    let found = |more: &str| {
+        no_effect(&format!(
+            "transport = {{ protocol = 'dctcp' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]\n{more}"
+        ))
+    };
+    for (text, expected) in [
+        ("output = { ports = 'tor0>h1' }", "output.ports has no effect without output.timeseries"),
+        (
+            "output = { timeseries = '2ms' }",
+            "output.timeseries has no effect beyond a sample at the end, because the run ends",
+        ),
+        (
+            "switch = { ecn = { kmin = '9KB', pmax = 0.5 } }",
+            "switch.ecn.pmax has no effect without a kmax above kmin",
+        ),
+        (
+            "faults = { reorder_delay = '5us' }",
+            "faults.reorder_delay has no effect without faults.reordering",
+        ),
+        (
+            "traffic = [{ kind = 'closed-loop', request = '1KB', reply = '1KB', think_times = \
+             'exponential' }]",
+            "traffic[0].think_times has no effect without think",
+        ),
+    ] {
+        let warnings = found(text);
+        assert!(warnings.len() == 1 && warnings[0].starts_with(expected), "{text}: {warnings:?}");
+    }
+    for text in [
+        "output = { timeseries = '1ms', ports = 'tor0>h1' }",
+        "switch = { ecn = { kmin = '9KB', kmax = '99KB', pmax = 0.5 } }",
+        "switch = { ecn = { kmin = '9KB', pmax = 1.0 } }",
+        "faults = { reorder_delay = '10us' }",
+        "faults = { reorder_delay = '5us', reordering = 0.1 }",
+    ] {
+        assert_eq!(found(text), [""; 0], "{text}");
+    }
+}
