@@ -9,7 +9,7 @@ import pytest
 import tidegate
 from tidegate._tune import goals, run, space
 from tidegate._tune.search import Bench, lacking
-from tuning import SCENARIO
+from tuning import SCENARIO, small
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -223,3 +223,36 @@ def test_searches_alternate_by_batches(tmp_path, monkeypatch):
     # The interrupted batch comes first, although one of its candidates has ended.
     tune(protocols=pair, **options, **folders)
     assert tried[6:] == ["swift", *["poseidon"] * 2, *["swift"] * 2, *["poseidon"] * 2]
+
+
+def test_parameters_without_effect_are_left_out():
+    def idle(named=(), over=None, **more):
+        plan = tidegate.load(SCENARIO, set={"transport.protocol": "poseidon", **more})
+        bench = Bench(SCENARIO, [], over or {}, 1, False, None, False)
+        return run._ineffective(plan, named, bench)
+
+    assert idle()["q"] == 'without target = "power-rate" or "power-cwnd"'
+    assert "p" not in idle() and "m" not in idle() and "c" in idle()
+    ratio = idle(**{"transport.params.update": "ratio"})
+    assert "m" in ratio and "c" not in ratio
+    # Another searched parameter, or a condition, gives it an effect.
+    assert "q" not in idle(named=["q", "target"]) and "q" in idle(named=["q"])
+    assert "q" not in idle(over={"transport.params.target": ["ln-rate", "power-rate"]})
+
+
+def test_searched_names_are_those_of_the_protocol():
+    assert run._named("sird", ["sird.budget", "poseidon.p", "sird.budget"]) == ["budget"]
+
+
+def test_a_search_names_parameters_without_effect(tmp_path):
+    named = {"params": ["poseidon.q"], "ranges": {"poseidon.q": (-1, -0.1)}, "budget": 2}
+    words = r"^poseidon.q has no effect in this scenario"
+    with pytest.warns(tidegate.TidegateWarning, match=words):
+        study = small(protocols=["poseidon"], **named)
+    assert [axis.name for axis in study.axes["poseidon"]] == ["q"] and not study.left_out
+    study = small(tmp_path / "all", protocols=["poseidon"], params=None, budget=2)
+    assert {"aimd_increase", "constant_target"} <= study.left_out["poseidon"].keys()
+    assert not study.left_out["poseidon"].keys() & {axis.name for axis in study.axes["poseidon"]}
+    assert "Not searched, as they have no effect: parameters of poseidon: " in repr(study)
+    saved = json.loads((tmp_path / "all" / "tune.json").read_text())
+    assert saved["left_out"] == study.left_out

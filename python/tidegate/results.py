@@ -586,8 +586,19 @@ class Parameter:
     min: float | str | None
     max: float | str | None
     choices: tuple[str, ...]
+    needs: tuple[str, ...]
+    """Conditions without any of which it has no effect, such as `plb = "rounds"`."""
     meaning: str
     source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A named set of parameters; others have their defaults."""
+
+    name: str
+    source: str
+    parameters: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -616,7 +627,21 @@ class Protocol:
     telemetry_bytes: TelemetryBytes
     echo_bytes: TelemetryBytes
     parameters: tuple[Parameter, ...] = field(repr=False)
+    presets: tuple[Preset, ...] = field(repr=False)
     outside_domain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ineffective:
+    """A parameter of the scenario's protocol that has no effect in it.
+
+    `reason` completes "the parameter has no effect". If another value of a parameter gives it an
+    effect, `depends_on` names that parameter.
+    """
+
+    parameter: str
+    depends_on: str | None
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -630,6 +655,7 @@ class Plan:
     seed: int
     hash: str
     warnings: tuple[str, ...]
+    ineffective: tuple[Ineffective, ...] = field(repr=False)
     resolved: dict[str, Any] = field(repr=False)
 
 

@@ -28,7 +28,16 @@ struct Loaded<'a> {
     seed: u64,
     hash: String,
     warnings: &'a [String],
+    ineffective: Vec<Ineffective<'a>>,
     resolved: serde_json::Value,
+}
+
+/// A parameter without effect in a scenario.
+#[derive(Serialize)]
+struct Ineffective<'a> {
+    parameter: &'a str,
+    depends_on: Option<&'a str>,
+    reason: &'a str,
 }
 
 /// Loads a scenario and returns information about it, as JSON.
@@ -43,7 +52,13 @@ pub(crate) fn load(
     let plan = py.detach(|| workbench::load(scenario, &changes(&set, seed)?)).map_err(raised)?;
     let (name, warnings) = (plan.name.as_str(), plan.warnings.as_slice());
     let (hash, resolved) = (workbench::content_hash(&plan), workbench::resolved(&plan));
-    json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
+    let ineffective = plan.ineffective.iter().map(|of| Ineffective {
+        parameter: of.parameter,
+        depends_on: of.depends_on,
+        reason: &of.reason,
+    });
+    let ineffective = ineffective.collect();
+    json(&Loaded { name, seed: plan.seed, hash, warnings, ineffective, resolved })
 }
 
 /// Loads a scenario; returns it as TOML with names of files in `folder`, beside it, and the new

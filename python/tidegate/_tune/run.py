@@ -109,6 +109,19 @@ def _over(given: Mapping[str, Iterable[Any]] | None) -> dict[str, list[Any]]:
     return found
 
 
+def _named(protocol: str, names: Iterable[str]) -> list[str]:
+    """Return the parameters of a protocol among names such as `poseidon.p`, each once."""
+    pairs = (name.partition(".") for name in names)
+    return list(dict.fromkeys(one for of, _, one in pairs if of == protocol))
+
+
+def _ineffective(plan: Plan, named: Sequence[str], bench: Bench) -> dict[str, str]:
+    """Return the parameters that no candidate gives an effect, each with the reason."""
+    over = (key.removeprefix("transport.params.") for key in bench.over)
+    varied = {*named, *over}
+    return {one.parameter: one.reason for one in plan.ineffective if one.depends_on not in varied}
+
+
 @contextmanager
 def _options(protocol: str) -> Iterator[None]:
     """Name the option of protocols, instead of the override of its runs, in errors."""
@@ -194,7 +207,8 @@ def tune(
 
     `params` (`"poseidon.p"`) selects parameters, and `ranges` (`{"poseidon.p": ("10us", "80us")}`)
     sets their ranges; by default, the protocol's own numeric parameters vary by a factor of 8
-    around their defaults. A protocol without any takes part with its defaults. With `out`, an
+    around their defaults, except those that have no effect in the scenario (`left_out` of the
+    study). A protocol without any takes part with its defaults. With `out`, an
     interrupted search is continued by the same call.
     """
     try:
@@ -230,14 +244,23 @@ def tune(
     ranged = _ranges(ranges)
     _check_names(names, selected or [], ranged)
     short = [] if short_runs is None else bench.short(short_runs)
-    found, hashes = {}, {}
+    found, hashes, left_out = {}, {}, {}
     for name in names:
         plan = _plan(bench, name)
         hashes[name] = plan.hash
         if short:
             _check_short(bench, name, short)
         present = plan.resolved["transport"]["params"]
-        found[name] = axes(known[name], known.values(), selected, ranged, present)
+        own = axes(known[name], known.values(), selected, ranged, present)
+        named = _named(name, [*(selected or ()), *ranged])
+        idle = _ineffective(plan, named, bench)
+        for one in named:
+            if one in idle:
+                warn([f"{name}.{one} has no effect in this scenario {idle[one]}"])
+        found[name] = [axis for axis in own if axis.name in named or axis.name not in idle]
+        omitted = {axis.name: idle[axis.name] for axis in own if axis not in found[name]}
+        if omitted:
+            left_out[name] = omitted
     fixed = sum(not own for own in found.values())
     least = 2 * len(names) - fixed
     if budget < least:
@@ -321,7 +344,9 @@ def tune(
                 files.write_so_far(folder, searches, wanted[0])
         found = answered(title, bench, searches, goal, spread)
         units = tuple(it.unit if it else "" for it in metrics)
-        return replace(found, has_selection=selected is not None, units=units)
+        omitted = {name: left_out[name] for name in names if name in left_out}
+        has_selection = selected is not None
+        return replace(found, has_selection=has_selection, units=units, left_out=omitted)
 
     if out is None:
         answer = study(None)

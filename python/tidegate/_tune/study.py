@@ -10,7 +10,7 @@ from pathlib import Path
 from tidegate._tune.interval import Interval
 from tidegate._tune.search import LOWER_BOUND, Candidate, feasible
 from tidegate._tune.space import Axis
-from tidegate._tune.text import EACH, aligned, listed, shared
+from tidegate._tune.text import EACH, aligned, grouped, listed, shared
 
 CURVES = 3
 """Parameters of each protocol, the most important ones, with a curve."""
@@ -111,6 +111,11 @@ class Study:
     """Whether `params` selected the parameters."""
     units: tuple[str, ...] = ()
     """Units of the objectives; empty for a ratio or a number."""
+    left_out: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """Parameters that were not searched, because they have no effect in the scenario, by protocol.
+
+    Each has the reason.
+    """
 
     @property
     def quantities(self) -> tuple[str, ...]:
@@ -174,6 +179,9 @@ class Study:
         if fixed:
             why = "no parameters selected" if self.has_selection else "no parameters to search"
             notes.append(f"Only with defaults, {why}: {', '.join(fixed)}.")
+        for name, omitted in self.left_out.items():
+            of = "; ".join(f"{', '.join(each)} ({why})" for why, each in grouped(omitted).items())
+            notes.append(f"Not searched, as they have no effect: parameters of {name}: {of}.")
         notes.extend(f"Mean over {key} = {', '.join(each)}." for key, each in self.over.items())
         pairs = ((one.protocol, text) for one in self.protocols for text in self._remarks(one))
         notes.extend(shared(pairs))

@@ -34,3 +34,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     ]
+
+
+def grouped(texts: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the keys of each value, in order."""
+    found: dict[str, list[str]] = {}
+    for key, value in texts.items():
+        found.setdefault(value, []).append(key)
+    return found
