@@ -1,6 +1,6 @@
 //! Formats the protocol catalog.
 
-use tidegate_workbench::{ParameterInfo, ProtocolEntry, TelemetryBytes};
+use tidegate_workbench::{ParameterInfo, PresetInfo, ProtocolEntry, TelemetryBytes};
 
 use crate::grid::{drawn, new, prose};
 
@@ -39,9 +39,24 @@ pub(crate) fn protocol(protocol: &ProtocolEntry) -> String {
         let titles = ["name", "default", "meaning; allowed values; source of the default"];
         let mut table = new(&titles, titles.len());
         for parameter in &protocol.parameters {
-            let ParameterInfo { meaning, source, .. } = parameter;
-            let text = format!("{meaning} [{}; {source}]", allowed(parameter));
+            let ParameterInfo { meaning, source, needs, .. } = parameter;
+            let only = match needs.as_slice() {
+                [] => String::new(),
+                needs => format!(" Only with {}.", needs.join(" and ")),
+            };
+            let text = format!("{meaning}{only} [{}; {source}]", allowed(parameter));
             table.add_row([parameter.name.to_owned(), plain(&parameter.default), text]);
+        }
+        text.push_str(&drawn(&table));
+        text.push_str("\nPresets (`transport.preset`)\n");
+        let mut table = new(&["name", "parameters; source"], 2);
+        for PresetInfo { name, source, parameters } in &protocol.presets {
+            let set = parameters.iter().map(|(name, value)| format!("{name} = {value}"));
+            let text = match set.collect::<Vec<_>>().join(", ") {
+                set if set.is_empty() => "the defaults".to_owned(),
+                set => format!("{set} [{source}]"),
+            };
+            table.add_row([name.clone(), text]);
         }
         text.push_str(&drawn(&table));
     }

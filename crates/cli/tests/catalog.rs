@@ -13,9 +13,10 @@ fn protocols_list_and_pages() {
         let page = answer(&["protocols", &name]).ok();
         assert!(page.starts_with(info["title"].as_str().unwrap()), "{page}");
         for parameter in info["parameters"].as_array().unwrap() {
-            for key in
-                ["name", "kind", "unit", "default", "min", "max", "choices", "meaning", "source"]
-            {
+            for key in [
+                "name", "kind", "unit", "default", "min", "max", "choices", "needs", "meaning",
+                "source",
+            ] {
                 assert!(parameter.get(key).is_some(), "{key} is missing in {parameter}");
             }
             let parameter = parameter["name"].as_str().unwrap();
@@ -25,6 +26,24 @@ fn protocols_list_and_pages() {
             );
         }
     }
+}
+
+#[test]
+fn protocol_pages_list_presets_and_conditions() {
+    let page = answer(&["protocols", "timely"]).ok();
+    let (_, presets) = page.split_once("\nPresets (`transport.preset`)\n").expect("presets");
+    let line = |name: &str| {
+        let named = |line: &&str| line.split_whitespace().next() == Some(name);
+        presets.lines().find(named).unwrap_or_else(|| panic!("{name}: {presets}"))
+    };
+    assert!(line("paper").contains("the defaults"), "{presets}");
+    let patched = line("patched");
+    assert!(patched.contains("variant = \"patched\" [The fix from \"ECN or Delay\""), "{patched}");
+    let info = answer(&["protocols", "timely", "--json"]).json();
+    let window = info["presets"].as_array().unwrap().iter().find(|one| one["name"] == "window");
+    assert_eq!(window.unwrap()["parameters"]["max_window"], "1BDP");
+    let hyper = page.split_once("\nhyper").expect("a parameter").1;
+    assert!(hyper.split_once('[').unwrap().0.contains("Only with variant = \"gradient\"."));
 }
 
 #[test]

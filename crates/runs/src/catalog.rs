@@ -1,10 +1,11 @@
 //! Descriptions of all protocols.
 
 use serde::Serialize;
-use serde_json::Value as Json;
+use serde_json::{Map, Value as Json};
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Kind, Value};
 use tidegate_core::{FabricProperties, Need, Rate, Span};
+use tidegate_scenario::Preset;
 
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
@@ -37,6 +38,8 @@ pub struct ProtocolEntry {
     pub echo_bytes: TelemetryBytes,
     /// Its parameters.
     pub parameters: Vec<ParameterInfo>,
+    /// Its presets: the defaults first.
+    pub presets: Vec<PresetInfo>,
     /// Common paths on which its defaults are outside its design range.
     pub outside_domain: Vec<String>,
 }
@@ -48,6 +51,17 @@ pub struct TelemetryBytes {
     pub fixed: u16,
     /// Bytes for every switch on the path.
     pub per_hop: u16,
+}
+
+/// A named set of parameters.
+#[derive(Clone, Debug, Serialize)]
+pub struct PresetInfo {
+    /// Name in scenarios.
+    pub name: String,
+    /// Its source; empty for the defaults.
+    pub source: String,
+    /// The parameters that it sets, as written in a scenario. Others have their defaults.
+    pub parameters: Map<String, Json>,
 }
 
 /// A parameter of a protocol.
@@ -67,6 +81,8 @@ pub struct ParameterInfo {
     pub max: Option<Json>,
     /// Allowed values of a choice.
     pub choices: Vec<&'static str>,
+    /// Conditions without any of which it has no effect, such as `plb = "rounds"`.
+    pub needs: Vec<String>,
     /// Its meaning.
     pub meaning: String,
     /// Source of the default.
@@ -129,6 +145,7 @@ fn describe(protocol: Protocol) -> ProtocolEntry {
         telemetry_bytes: bytes(info.telemetry_bytes),
         echo_bytes: bytes(info.echo_bytes),
         parameters: protocol.table().into_iter().map(parameter).collect(),
+        presets: tidegate_scenario::presets(protocol).into_iter().map(preset).collect(),
         outside_domain: outside_domain(protocol),
     }
 }
@@ -154,9 +171,16 @@ fn parameter(info: Info) -> ParameterInfo {
         min,
         max,
         choices,
+        needs: info.needs.iter().map(ToString::to_string).collect(),
         meaning: info.meaning,
         source: info.source,
     }
+}
+
+fn preset(preset: Preset) -> PresetInfo {
+    let Preset { name, source, parameters } = preset;
+    let parameters = parameters.into_iter().map(|(name, value)| (name.to_owned(), json(value)));
+    PresetInfo { name, source, parameters: parameters.collect() }
 }
 
 /// A value as written in a scenario.

@@ -47,7 +47,9 @@ mod workload;
 
 pub use aggregated::{Aggregated, Difference};
 pub use cache::{BUILD, can_keep, default_cache};
-pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, nearest, protocol, protocols};
+pub use catalog::{
+    ParameterInfo, PresetInfo, ProtocolEntry, TelemetryBytes, nearest, protocol, protocols,
+};
 pub use compare::{RunnableProtocols, compare, compare_plans, in_parallel, runnable_protocols};
 pub use destination::Destination;
 pub use dissector::dissector;

@@ -21,14 +21,14 @@ pub use tidegate_results as results;
 pub use tidegate_runs::{
     Aggregate, Aggregated, Axis, BUILD, Better, Bound, Capture, Compared, Comparison,
     CompletedClass, Completions, Design, Destination, Difference, Error, Estimate, FAILURE,
-    FailedRun, METRICS, MeasuredWorkload, Mode, Notice, ParameterInfo, Progress, ProgressListener,
-    ProtocolEntry, Ranks, Results, RunOptions, RunnableProtocols, SEMANTICS, SeedList, SeededRun,
-    Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables, TelemetryBytes,
-    Written, baseline, can_keep, compare, compare_completions, default_cache, dissector, export,
-    fair_share, forecast_capture, forecast_runs, forecast_sweep, headers, import, is_share,
-    key_words, limits, load, make_runs, missing_runs, only_seeds, protocol, protocols, run,
-    run_seeds, runnable_protocols, schema, seeded_plans, serve, set, set_revision, sweep, template,
-    vary, words, workload_destination, workload_from,
+    FailedRun, METRICS, MeasuredWorkload, Mode, Notice, ParameterInfo, PresetInfo, Progress,
+    ProgressListener, ProtocolEntry, Ranks, Results, RunOptions, RunnableProtocols, SEMANTICS,
+    SeedList, SeededRun, Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables,
+    TelemetryBytes, Written, baseline, can_keep, compare, compare_completions, default_cache,
+    dissector, export, fair_share, forecast_capture, forecast_runs, forecast_sweep, headers,
+    import, is_share, key_words, limits, load, make_runs, missing_runs, only_seeds, protocol,
+    protocols, run, run_seeds, runnable_protocols, schema, seeded_plans, serve, set, set_revision,
+    sweep, template, vary, words, workload_destination, workload_from,
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{

@@ -162,12 +162,30 @@ fn protocol_page(protocol: &Value) -> String {
             (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
             (min, max) => format!("{} to {}", plain(min), plain(max)),
         };
+        let needs = parameter["needs"].as_array().unwrap().iter().filter_map(Value::as_str);
+        let needs = needs.collect::<Vec<_>>().join(" and ");
+        let only = if needs.is_empty() { needs } else { format!(" Only with `{needs}`.") };
         out += &format!(
-            "| `{}` | {} | {allowed} | {} | {} |\n",
+            "| `{}` | {} | {allowed} | {}{only} | {} |\n",
             text(parameter, "name"),
             plain(&parameter["default"]),
             text(parameter, "meaning").replace('|', "\\|"),
             text(parameter, "source").replace('|', "\\|")
+        );
+    }
+    let presets = protocol["presets"].as_array().unwrap();
+    if presets.len() > 1 {
+        out += "\n## Presets\n\nA preset sets these parameters; all others have their defaults.\n\n\
+            | preset | parameters | source |\n| --- | --- | --- |\n";
+    }
+    for preset in presets.iter().skip(1) {
+        let set = preset["parameters"].as_object().unwrap();
+        let set = set.iter().map(|(name, value)| format!("`{name} = {value}`"));
+        out += &format!(
+            "| {} | {} | {} |\n",
+            text(preset, "name"),
+            set.collect::<Vec<_>>().join(", "),
+            text(preset, "source").replace('|', "\\|")
         );
     }
     out
