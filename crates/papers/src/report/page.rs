@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tidegate_results::{FctSummary, Fixed, Summary, is_maximum};
 
 use super::charts;
-use super::configurations::Configuration;
+use super::configurations::{Configuration, comparable};
 use super::data::Data;
 use super::differences::{LACKING, differences};
 use super::html::{self, Row, alone, figures, note, section, table};
@@ -32,6 +32,9 @@ const TITLES_MAX: usize = 12;
 /// Maximum number of warnings shown.
 pub(crate) const WARNINGS_MAX: usize = 40;
 
+/// Makes the plots of configurations that belong in one plot.
+type Plots = fn(&[Configuration<'_>]) -> Vec<Plot>;
+
 /// Sections about runs: results first, then the scenarios, their differences and the fabric, as far
 /// as there are data. The first `drawn` configurations are drawn one by one. `warned` holds the
 /// warnings of comparisons.
@@ -44,16 +47,24 @@ pub(crate) fn runs(
     let mut html = summary(runs, all, warned);
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
-    let sections = [
-        ("Values over keys", over_keys::plots(runs, all)),
-        ("Messages", charts::messages(drawn)),
-        ("Goodput over time", over_time::goodput(drawn)),
-        ("Windows over time", over_time::windows(drawn)),
-        ("Queues", over_time::queues(drawn)),
-        ("Pauses over time", over_time::pauses(drawn)),
+    html.push_str(&plots_of("Values over keys", over_keys::plots(runs, all), data));
+    let sections: [(&str, Plots); 5] = [
+        ("Messages", charts::messages),
+        ("Goodput over time", over_time::goodput),
+        ("Windows over time", over_time::windows),
+        ("Queues", over_time::queues),
+        ("Pauses over time", over_time::pauses),
     ];
-    for (title, plots) in sections {
-        html.push_str(&plots_of(title, plots, data));
+    let groups = comparable(drawn);
+    for (title, of) in sections {
+        let plots = groups.iter().flat_map(|(name, group)| {
+            let mut plots = of(group);
+            let suffix = format!(", {name}");
+            let unnamed = |plot: &&mut Plot| groups.len() > 1 && !plot.title.ends_with(&suffix);
+            plots.iter_mut().filter(unnamed).for_each(|plot| plot.title.push_str(&suffix));
+            plots
+        });
+        html.push_str(&plots_of(title, plots.collect(), data));
     }
     html.push_str(&section("Busiest switch ports", &links(runs)));
     if runs.iter().any(|run| run.summary.pauses.is_some()) {
@@ -137,6 +148,12 @@ fn how_drawn(all: &[Configuration<'_>], drawn: usize) -> String {
              configurations. The others appear only in the tables: {}.</p>",
             runs_named(&titles)
         );
+    }
+    if comparable(&all[..drawn]).len() > 1 {
+        html.push_str(&note(
+            "Runs whose fabrics or traffic differ in more than numbers have plots of their own, \
+             with the names of their scenarios.",
+        ));
     }
     if all.iter().any(|one| one.runs.len() > 1) {
         html.push_str(&note(
