@@ -31,6 +31,7 @@ const TRIMMING: Trimming = Trimming {
     victim: TrimVictim::Random,
     per: None,
     return_to_sender: false,
+    header_weight: None,
 };
 /// Burst size and queue limit of a host's link (tbf).
 const BURST_BYTES: u32 = 2 * 1_514;

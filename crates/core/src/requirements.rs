@@ -314,12 +314,14 @@ pub struct TrimmingRule {
     pub trimmed_bytes: u16,
     /// Trimmed packets that do not fit are returned to their sender.
     pub return_to_sender: bool,
+    /// Packets of the queue for headers for each packet of data; `None`: strict priority.
+    pub header_weight: Option<u16>,
 }
 
 impl TrimmingRule {
-    /// Trimming whose packets are never returned.
+    /// Trimming whose packets are never returned, and precede data strictly.
     pub const fn new(data: Extent, trimmed_bytes: u16) -> TrimmingRule {
-        TrimmingRule { data, trimmed_bytes, return_to_sender: false }
+        TrimmingRule { data, trimmed_bytes, return_to_sender: false, header_weight: None }
     }
 
     /// The same in whole bytes. The queue for headers has twice the capacity of that for data, as
@@ -333,6 +335,7 @@ impl TrimmingRule {
             victim: TrimVictim::Random,
             per: None,
             return_to_sender: self.return_to_sender,
+            header_weight: self.header_weight,
         }
     }
 }
@@ -341,6 +344,9 @@ impl core::fmt::Display for TrimmingRule {
     /// For example `trimming to 64B from 1 BDP on`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)?;
+        if let Some(weight) = self.header_weight {
+            write!(f, " with {weight} headers for a packet of data")?;
+        }
         if self.return_to_sender { write!(f, " with return to sender") } else { Ok(()) }
     }
 }

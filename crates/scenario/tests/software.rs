@@ -92,6 +92,7 @@ fn trimming_of_live_switches_is_read() {
         victim: TrimVictim::Random,
         per: None,
         return_to_sender: false,
+        header_weight: None,
     };
     assert_eq!(trimming("data = '30KB'"), Ok(Some(expected)));
     let other = Trimming { header_queue_bytes: 9_000, trimmed_bytes: 256, ..expected };

@@ -216,6 +216,7 @@ fn trimming_queues_follow_the_rate_they_refer_to() {
                 victim: TrimVictim::Arriving,
                 per,
                 return_to_sender: false,
+                header_weight: None,
             };
             setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         });

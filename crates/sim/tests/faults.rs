@@ -267,6 +267,7 @@ fn trimming_and_failing_planes_lose_nothing() {
                 victim: TrimVictim::Random,
                 per: None,
                 return_to_sender: returns,
+                header_weight: [None, Some(1), Some(10)][seed as usize % 3],
             });
         }
         for block in &mut setup.workload.traffic {
@@ -298,6 +299,7 @@ fn returned_packets_lose_nothing() {
                 victim: TrimVictim::Random,
                 per: None,
                 return_to_sender: true,
+                header_weight: None,
             });
         }
         check_run(protocol, "packets return", setup, seed);

@@ -24,6 +24,7 @@ fn one_flow(rule: &'static str) -> Setup {
             victim: TrimVictim::Random,
             per: None,
             return_to_sender: false,
+            header_weight: None,
         });
     }
     setup.stacks[0].set("multipath", Value::Choice(rule)).unwrap();

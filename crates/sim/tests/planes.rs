@@ -241,6 +241,7 @@ fn port_to_a_nic_is_the_last_hop_of_trimmed_packets() {
             victim: TrimVictim::Arriving,
             per: None,
             return_to_sender: false,
+            header_weight: None,
         });
     }
     let (ports, _, _, links) = recorded::<TestProbe>(setup);

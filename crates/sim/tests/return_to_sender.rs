@@ -27,6 +27,7 @@ fn trimming(setup: &mut Setup, return_to_sender: bool) {
         victim: TrimVictim::Random,
         per: None,
         return_to_sender,
+        header_weight: None,
     };
     setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
 }
@@ -237,6 +238,7 @@ fn incast_takes_as_long_as_in_csg_htsim() {
             victim: TrimVictim::Random,
             per: None,
             return_to_sender: true,
+            header_weight: None,
         });
     }
     let flows = (1..88).map(|src| flow(src, 0, 400_000, Time::ZERO)).collect();

@@ -21,6 +21,7 @@ fn trimming(fabric: &Fabric, packets: u32, victim: TrimVictim) -> Trimming {
         victim,
         per: None,
         return_to_sender: false,
+        header_weight: None,
     }
 }
 
@@ -147,13 +148,89 @@ fn messages_arrive_once_under_loss_and_reordering() {
     }
 }
 
+/// Twenty hosts send messages of one packet each to host 0, all at the start. Nothing waits for
+/// credit, so that headers of trimmed packets arrive at more than the rate of the receiver's link.
+fn tiny_incast(weight: Option<u16>) -> Setup {
+    let fabric = star(21, Rate::gbps(100), Span::ns(500), 1_000);
+    let flows = (0..60_000).map(|number| flow(1 + number % 20, 0, 1_000, Time::ZERO)).collect();
+    let mut setup =
+        trimmed(setup(fabric, stack("ndp"), flows, Time::us(200)), 8, TrimVictim::Random);
+    for switch in &mut setup.fabric.switches {
+        switch.trimming.as_mut().unwrap().header_weight = weight;
+    }
+    setup
+}
+
+/// What left the port to host 0 from 20 us on: the payload of a packet, or 0 of headers.
+#[derive(Default)]
+struct Order(Vec<u32>);
+
+impl Observer for Order {
+    fn departed(&mut self, d: &Departure<'_>) {
+        if d.frame.dst == 0 && d.port == 1 && d.at > Time::us(20) {
+            self.0.push(d.body.payload_bytes);
+        }
+    }
+}
+
+fn order(weight: Option<u16>) -> Vec<u32> {
+    let mut engine = Engine::new(tiny_incast(weight), TestProbe::of(Order::default())).unwrap();
+    engine.advance(Time::us(200));
+    let order = engine.probe().inner::<Order>().0.clone();
+    assert!(order.len() > 3_000, "{}", order.len());
+    order
+}
+
+#[test]
+fn strict_headers_starve_data() {
+    assert_eq!(order(None).iter().filter(|&&payload| payload > 0).count(), 0);
+}
+
+#[test]
+fn weighted_queues_share_exactly() {
+    for weight in [1, 10, 25] {
+        let order = order(Some(weight));
+        let runs: Vec<_> = order.split(|&payload| payload > 0).map(<[u32]>::len).collect();
+        let (_, rest) = runs.split_first().unwrap();
+        let (last, whole) = rest.split_last().unwrap();
+        assert!(whole.len() > 100 && whole.iter().all(|&run| run == weight.into()), "{whole:?}");
+        assert!(*last <= weight.into());
+    }
+}
+
+#[test]
+fn weighted_queues_use_the_link_alone() {
+    // While no header waits, data uses the whole link: one sender, whose packets are not trimmed.
+    let of = |weight| {
+        let fabric = star(2, Rate::gbps(100), Span::ns(500), 1_000);
+        let flows = vec![flow(1, 0, 100_000, Time::ZERO)];
+        let mut setup =
+            trimmed(setup(fabric, stack("ndp"), flows, Time::ms(1)), 8, TrimVictim::Random);
+        for switch in &mut setup.fabric.switches {
+            switch.trimming.as_mut().unwrap().header_weight = weight;
+        }
+        run(setup).0[0].completed.unwrap()
+    };
+    assert_eq!(of(None), of(Some(1)));
+}
+
 #[test]
 fn lazy_commits_equal_explicit_dequeues() {
-    for (protocol, victim) in ["nscc", "smartt", "eqds", "rccc", "nscc-rccc", "ndp"]
-        .into_iter()
-        .flat_map(|name| VICTIMS.map(|v| (name, v)))
+    let protocols = [
+        ("nscc", None),
+        ("smartt", Some(10)),
+        ("eqds", None),
+        ("rccc", None),
+        ("nscc-rccc", Some(1)),
+        ("ndp", Some(10)),
+    ];
+    for ((protocol, weight), victim) in
+        protocols.into_iter().flat_map(|of| VICTIMS.map(|victim| (of, victim)))
     {
-        let setup = trimmed(busy(stack(protocol), 1), 8, victim);
+        let mut setup = trimmed(busy(stack(protocol), 1), 8, victim);
+        for switch in &mut setup.fabric.switches {
+            switch.trimming.as_mut().unwrap().header_weight = weight;
+        }
         let (lazy, explicit) = (recorded::<TestProbe>(setup.clone()), recorded::<Explicit>(setup));
         assert!(lazy == explicit, "{protocol}, {victim:?}");
         let trims = lazy.3.iter().map(|link| link.trims).sum::<u64>();

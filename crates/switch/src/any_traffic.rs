@@ -28,6 +28,7 @@ const TRIMMING: Trimming = Trimming {
     victim: TrimVictim::Random,
     per: None,
     return_to_sender: false,
+    header_weight: None,
 };
 
 /// Two racks of two hosts with two spines; the bits of `choice` select functions of the switches.

@@ -42,9 +42,10 @@
 //!
 //! # Network requirements
 //!
-//! Trimming at a queue of one BDP; marks at departure, with a probability that rises from 0 to 1
-//! between 0.2 and 0.8 BDP. Packets take many paths (`multipath`), and only trimmed headers and
-//! timeouts indicate losses (`recovery = "trimmed"`).
+//! Trimming at a queue of one BDP, with strict priority for trimmed packets and acknowledgements
+//! (uet-htsim sends 100,000 of them for each packet of data that waits); marks at departure, with a
+//! probability that rises from 0 to 1 between 0.2 and 0.8 BDP. Packets take many paths
+//! (`multipath`), and only trimmed headers and timeouts indicate losses (`recovery = "trimmed"`).
 //!
 //! # Domain
 //!

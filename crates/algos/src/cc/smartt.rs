@@ -45,20 +45,19 @@
 //!
 //! # Network requirements
 //!
-//! Trimming at a queue of one BDP; marks at departure, with a probability that rises from 0 to 1
+//! Trimming at a queue of one BDP, with ten packets of the queue for headers for each packet of data
+//! that waits (`compositequeue.cpp`); marks at departure, with a probability that rises from 0 to 1
 //! between 0.2 and 0.8 of that queue. Packets take many paths (`multipath = "reps"`), and only
 //! trimmed headers and timeouts indicate losses (`recovery = "trimmed"`).
 //!
 //! # Domain
 //!
-//! The window is never below a packet, and headers of trimmed packets precede data. So if more than
-//! `C · T / 84 B` senders send to one link of rate `C`, with `T` the base RTT without the time of
-//! the payload on that link, headers fill it, and it delivers nothing: more than 112 at 10 Gbit/s
-//! and 4,096 B (links of 1 µs), more than 610 at 100 Gbit/s and 1,000 B. Goodput falls before: 60
-//! and 105 unlimited flows at 10 Gbit/s have 6.3 and 3.2 Gbit/s, 125 have none; 500 at 100 Gbit/s
-//! have 27 Gbit/s. With one packet of data for ten headers, as in the authors' simulator, data
-//! would keep a part of the link. A warning reports unlimited flows beyond this number, but not
-//! messages.
+//! The window is never below a packet. So if more than `C · T / 84 B` senders send to one link of
+//! rate `C`, with `T` the base RTT without the time of the payload on that link, trimmed headers
+//! alone would fill it: 112 at 10 Gbit/s and 4,096 B (links of 1 µs). Then each port sends ten
+//! packets of the queue for headers for each packet of data: 60, 125 and 300 unlimited flows at 10
+//! Gbit/s have 8.2 Gbit/s, and 1,000 at 100 Gbit/s and 1,000 B have 52. With strict priority for
+//! headers, 125 flows have none.
 //!
 //! # Differences from the authors' simulator
 //!
@@ -77,22 +76,23 @@
 //!   acknowledges nothing.
 //! * The packet in transmission counts neither for the capacity of a queue nor for marks, which are
 //!   decided at the start of a transmission, not at its end. By default switches trim the arriving
-//!   packet or the last in the queue; there, the arriving one. Headers precede data; there, one of
-//!   eleven packets may be data while headers wait.
+//!   packet or the last in the queue; there, the arriving one.
 //! * The window and its increases are not rounded to whole bytes. The pace follows every
 //!   acknowledgement; there, it changes at most every twentieth of a base RTT.
 //! * The variant for links between data centres (`intersmartt`, phantom queues), the one that waits
 //!   by delay (`exp_avg_rtt`) and quick adapt on lossless fabrics are missing.
 
-use crate::law::headers_fill_link;
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
     Limit, Loss, LossKind, Marker, Marking, MultipathRule, OperatingPoint, Path, ProtocolInfo,
-    Span, TelemetryBytes, Time, Trim, math, params,
+    Span, TelemetryBytes, Time, Trim, TrimmingRule, math, params,
 };
 
 /// Bytes that a trimmed packet delivers.
 const HEADER_BYTES: f64 = 64.0;
+/// Packets of the queue for headers that a switch serves for each packet of data (spcl/HTSIM,
+/// `compositequeue.cpp`).
+const HEADER_WEIGHT: u16 = 10;
 
 params! {
     /// Parameters of SMaRTT.
@@ -202,22 +202,23 @@ impl CongestionControl for Smartt {
     };
 
     fn requirements(params: &SmarttParams, _fabric: &FabricProperties) -> FabricRequirements {
+        let trimming = TrimmingRule {
+            header_weight: Some(HEADER_WEIGHT),
+            ..TrimmingRule::new(params.queue, 84)
+        };
         FabricRequirements {
             ecn: Some(Marking::ramp(params.kmin, params.kmax)),
+            trimming: Some(trimming),
             ..FabricRequirements::trimmed(params.queue, 84)
         }
     }
 
     /// A window of a BDP holds whole packets only.
-    fn operating_point(params: &SmarttParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+    fn operating_point(params: &SmarttParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
         let packet = f64::from(path.full_wire_bytes);
         let packets = math::floor(params.max_window.bytes(path.bdp_bytes) / packet).max(1.0);
         let utilisation_goal = (packets * packet / path.bdp_bytes).min(1.0);
-        OperatingPoint {
-            utilisation_goal,
-            domain_warnings: headers_fill_link(path, rate_bps).into_iter().collect(),
-            ..OperatingPoint::DEFAULT
-        }
+        OperatingPoint { utilisation_goal, ..OperatingPoint::DEFAULT }
     }
 
     fn start(params: &SmarttParams, path: &Path, _now: Time, _seed: u64) -> Smartt {

@@ -6,6 +6,11 @@
 //! pull. A packet without response for `min_rto` leaves at once: no pull comes for it. Packets take
 //! all paths in turn.
 //!
+//! Headers of trimmed packets, acknowledgements, nacks and pulls have a queue of their own. While
+//! it and the queue for data hold packets, switches send ten of its packets for each of data
+//! (section 3.1), so that headers cannot take the whole link. With packets of 9 KB, headers then
+//! have 8 % of it, and with packets of 1,000 B 44 %.
+//!
 //! With `return_to_sender`, switches send the headers of a trimmed packet back if the queue for
 //! headers is full. The packet leaves again on the next pull, because senders that resent at once
 //! would repeat the incast; its window is smaller by this packet. It leaves at once if the sender
@@ -20,10 +25,10 @@
 //!
 //! Those of EQDS, and:
 //!
-//! * The queue for headers precedes data strictly; the paper's serves ten headers for a packet.
-//!   Behind a full core, each header that arrives causes another packet there, so that headers fill
-//!   the link: forty pairs over one link of 100 Gbit/s (1,000 B) deliver 0.6 MB in 10 ms, and
-//!   resend 3.3 GB.
+//! * Switches serve ten headers for a packet of data, as in the paper and in the authors' first
+//!   simulator (nets-cs-pub-ro/NDP, commit 3d452ce, `compositequeue.cpp`); csg-htsim has 100,000.
+//!   Within the queue for headers, packets trimmed in the core, acknowledgements and pulls precede
+//!   those trimmed at the port to the receiver. In the sources it is first in, first out.
 //! * Return to sender is an option, because no program of the authors' simulator sets it. There,
 //!   switches also return acknowledgements, nacks and pulls, whose senders discard them.
 //! * A sender expects pulls also if any packet is in flight, or if it knows by a cumulative number
@@ -53,6 +58,9 @@ use tidegate_core::{
 use super::eqds::header::Header;
 use super::eqds::params::pull_params;
 use super::eqds::{Demand, PullTransport, Rules};
+
+/// Packets of the queue for headers that a switch sends for each packet of data (section 3.1).
+const HEADER_WEIGHT: u16 = 10;
 
 pull_params! {
     /// Parameters of NDP.
@@ -107,8 +115,9 @@ impl Endpoint for Ndp {
     fn requirements(params: &NdpParams, _fabric: &FabricProperties) -> FabricRequirements {
         let requirements = params.pulls().requirements();
         let return_to_sender = params.return_to_sender;
-        let returning = |rule| TrimmingRule { return_to_sender, ..rule };
-        FabricRequirements { trimming: requirements.trimming.map(returning), ..requirements }
+        let header_weight = Some(HEADER_WEIGHT);
+        let own = |rule| TrimmingRule { return_to_sender, header_weight, ..rule };
+        FabricRequirements { trimming: requirements.trimming.map(own), ..requirements }
     }
 
     fn operating_point(params: &NdpParams, path: &Path, _rate_bps: f64) -> OperatingPoint {

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::Rate;
 
 /// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
-/// only its payload. The headers have the highest priority. Source: NDP (SIGCOMM'17);
-/// `compositequeue.cpp` of ultraethernet/uet-htsim.
+/// only its payload. The headers precede data, or share the link with it by `header_weight`. Source:
+/// NDP (SIGCOMM'17); `compositequeue.cpp` of ultraethernet/uet-htsim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Trimming {
     /// Capacity of the queue for data of a port, in bytes on the wire.
@@ -24,6 +24,10 @@ pub struct Trimming {
     /// A trimmed packet that does not fit is returned to its sender; if it does not fit on its way
     /// back either, it is dropped. Source: NDP; `compositequeue.cpp` of Broadcom/csg-htsim.
     pub return_to_sender: bool,
+    /// While both queues of a port hold packets, it sends this number of packets of the queue for
+    /// headers, then one of data, so that headers cannot starve data (weighted round robin). `None`:
+    /// the queue for headers has strict priority.
+    pub header_weight: Option<u16>,
 }
 
 impl Trimming {
@@ -48,6 +52,9 @@ impl fmt::Debug for Trimming {
         }
         if self.return_to_sender {
             shown.field("return_to_sender", &true);
+        }
+        if let Some(weight) = self.header_weight {
+            shown.field("header_weight", &weight);
         }
         shown.finish()
     }
@@ -76,6 +83,7 @@ mod tests {
             victim: TrimVictim::Arriving,
             per,
             return_to_sender: false,
+            header_weight: None,
         };
         let at = |per, gbps| of(per).at_rate(100_000, Rate::gbps(gbps));
         assert_eq!([at(None, 25), at(None, 400)], [100_000, 100_000]);

@@ -509,6 +509,11 @@ mod tests {
         let expected = "two (transport.protocol) requires trimming to 84B from 1BDP on with \
                         return to sender";
         assert!(message.contains(expected), "{message}");
+        let weighted = TrimmingRule { header_weight: Some(10), ..rule(1.0) };
+        let message = trimmed(&[Some(rule(1.0)), Some(weighted)]).unwrap_err();
+        let expected = "two (transport.protocol) requires trimming to 84B from 1BDP on with 10 \
+                        headers for a packet of data";
+        assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
         let expected = "one (transport.protocol) requires marking from 1BDP on and three \

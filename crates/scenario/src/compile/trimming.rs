@@ -57,9 +57,18 @@ pub(crate) static KEYS: &[Key] = &[
          either. Default: what the running protocols require, or else false. Live switches and \
          testbeds do not return packets.",
     ),
+    key(
+        HEADER_WEIGHT,
+        Shape::Or(&["strict"], &Shape::Count { min: 1, max: 1_000 }),
+        Optional,
+        "Packets of the queue for headers that a port sends for each packet of data while both \
+         queues hold packets. With strict, the queue for headers precedes data. Default: what the \
+         running protocols require, or else strict.",
+    ),
 ];
 
 const RETURN_TO_SENDER: &str = "return_to_sender";
+const HEADER_WEIGHT: &str = "header_weight";
 
 /// Resolves the trimming of all ports: the setting of the scenario, or else what the running
 /// protocols require. A fabric that cannot trim does not; that is an error if the scenario sets
@@ -193,6 +202,11 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Result<Trimming, Erro
         },
         per: table.find("per"),
         return_to_sender: table.find(RETURN_TO_SENDER).unwrap_or(unset.return_to_sender),
+        header_weight: match table.find::<Or<u64>>(HEADER_WEIGHT) {
+            Some(Or::Word(_)) => None,
+            Some(Or::Value(weight)) => Some(weight as u16),
+            None => unset.header_weight,
+        },
     })
 }
 
@@ -212,6 +226,9 @@ pub(crate) fn json(trimming: Trimming) -> Json {
     }
     if trimming.return_to_sender {
         json[RETURN_TO_SENDER] = json!(true);
+    }
+    if let Some(weight) = trimming.header_weight {
+        json[HEADER_WEIGHT] = json!(weight);
     }
     json
 }
@@ -246,6 +263,7 @@ mod tests {
             victim: TrimVictim::Random,
             per: None,
             return_to_sender: false,
+            header_weight: None,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
         let keys = "priorities = 3\ntrimming = { data = '9KB', headers = '5KB', victim = \
@@ -257,6 +275,7 @@ mod tests {
             victim: TrimVictim::Arriving,
             per: Some(Rate::gbps(40)),
             return_to_sender: true,
+            header_weight: None,
         };
         assert_eq!(load(keys), Ok(Some(expected)));
     }
@@ -291,6 +310,40 @@ mod tests {
         );
         let plan = crate::load(&text, "x.toml", &[]).unwrap();
         assert_eq!(plan.fabric.switches[0].trimming.unwrap().data_bytes, 4_176);
+    }
+
+    #[test]
+    fn header_weight_is_that_of_the_key_or_the_protocol() {
+        let weight = |protocol: &str, switch: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\n\
+                 flows = [{{ src = 'h0', dst = 'h1' }}]\n\
+                 transport = {{ protocol = '{protocol}' }}\n[switch]\n{switch}"
+            );
+            let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
+            let trimming = plan.fabric.switches[0].trimming.expect("switches that trim");
+            assert_eq!(json(trimming).get(HEADER_WEIGHT).and_then(Json::as_u64), {
+                trimming.header_weight.map(u64::from)
+            });
+            Ok::<_, String>(trimming.header_weight)
+        };
+        for protocol in ["ndp", "smartt"] {
+            assert_eq!(weight(protocol, ""), Ok(Some(10)));
+            assert_eq!(weight(protocol, "trimming = { data = '90KB' }"), Ok(Some(10)));
+            assert_eq!(weight(protocol, "trimming = { header_weight = 'strict' }"), Ok(None));
+            assert_eq!(weight(protocol, "trimming = { header_weight = 3 }"), Ok(Some(3)));
+        }
+        for protocol in ["eqds", "nscc", "rccc", "nscc-rccc"] {
+            assert_eq!(weight(protocol, ""), Ok(None));
+        }
+        for (set, found) in [("0", "0"), ("1001", "1001"), ("'wrr'", "'wrr'")] {
+            let message = weight("ndp", &format!("trimming = {{ header_weight = {set} }}"));
+            let expected = format!(
+                "x.toml:6: switch.trimming.header_weight: found {found}, expected \"strict\" or a \
+                 whole number from 1 to 1000"
+            );
+            assert_eq!(message, Err(expected));
+        }
     }
 
     #[test]

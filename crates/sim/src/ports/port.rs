@@ -139,6 +139,17 @@ impl Port {
         self.occupied != 0
     }
 
+    /// Returns whether packets of several priorities are queued.
+    #[inline]
+    pub(crate) fn has_several_queues(&self) -> bool {
+        self.occupied & self.occupied.wrapping_sub(1) != 0
+    }
+
+    /// Returns whether packets of `priority` are queued.
+    pub(crate) fn has_queue_of(&self, priority: u8) -> bool {
+        self.occupied & 1 << priority != 0
+    }
+
     /// Returns whether a packet that arrives now leaves now.
     #[inline]
     pub(crate) fn is_free(&self, now: Time) -> bool {
@@ -201,8 +212,9 @@ impl Port {
         (open != 0).then(|| self.dequeue_of(open.trailing_zeros() as usize, frames))
     }
 
+    /// Takes the next packet of `priority`, whose queue must not be empty.
     #[inline(always)]
-    fn dequeue_of(&mut self, priority: usize, frames: &[Frame]) -> u32 {
+    pub(crate) fn dequeue_of(&mut self, priority: usize, frames: &[Frame]) -> u32 {
         let queue = &mut self.queues[priority];
         let packet = queue.head;
         let frame = &frames[packet as usize];
@@ -305,7 +317,7 @@ impl Port {
 
     /// The last packet in the queue of `priority`.
     pub(crate) fn last_of(&self, priority: u8) -> Option<u32> {
-        (self.occupied & 1 << priority != 0).then_some(self.queues[priority as usize].tail)
+        self.has_queue_of(priority).then_some(self.queues[priority as usize].tail)
     }
 
     /// Puts `packet` in the place of the last packet in the queue of `priority`, which must not be
@@ -338,8 +350,7 @@ impl Port {
         priority: u8,
         frames: &'a [Frame],
     ) -> impl Iterator<Item = u32> + 'a {
-        let first =
-            (self.occupied & 1 << priority != 0).then_some(self.queues[priority as usize & 7].head);
+        let first = self.has_queue_of(priority).then_some(self.queues[priority as usize & 7].head);
         std::iter::successors(first, |&packet| {
             Some(frames[packet as usize].next).filter(|&next| next != NIL)
         })

@@ -128,6 +128,7 @@ pub fn trimming() -> Cuts {
             victim,
             per: None,
             return_to_sender: false,
+            header_weight: (protocol == "ndp").then_some(10),
         };
         setup.fabric.switches.iter_mut().for_each(|switch| switch.trimming = Some(trimming));
         (name, setup)

@@ -33,8 +33,9 @@
 //!
 //! # Network requirements
 //!
-//! Packet trimming, with priorities for trimmed packets and control; marks between switches, which
-//! choices of paths and RCCC read. Packets of a message take many paths (`multipath`).
+//! Packet trimming, with strict priorities for trimmed packets and control: the sources send 100,000
+//! of these for each packet of data that waits (NDP: ten). Marks between switches, which choices of
+//! paths and RCCC read. Packets of a message take many paths (`multipath`).
 //!
 //! # Domain
 //!

@@ -55,6 +55,9 @@ pub(super) struct Switching {
     marking_rng: Vec<Rng>,
     /// Random streams by port, if any switch trims packets.
     trimming_rng: Vec<Rng>,
+    /// By port: packets of the queue for headers that have left since the last packet of data, while
+    /// both waited. Empty if the queue for headers of every switch has strict priority.
+    header_runs: Vec<u16>,
     /// State for the return of trimmed packets, if any switch returns them to their senders.
     returns: Option<Box<Returns>>,
     /// Readings of coarse telemetry, if the telemetry of any switch has a limited resolution.
@@ -114,6 +117,8 @@ impl Switching {
         let trims = fabric.switches.iter().any(|switch| switch.trimming.is_some());
         let trimming = if trims { names } else { &[] };
         let trimming_stream = |&name: &u32| Rng::stream(seed, Domain::Trimming, name as u64);
+        let mut rules = fabric.switches.iter().filter_map(|switch| switch.trimming);
+        let weighted = if rules.any(|rule| rule.header_weight.is_some()) { ports.len() } else { 0 };
         Switching {
             switches,
             own,
@@ -126,6 +131,7 @@ impl Switching {
             ecn: markings.configurations().to_vec(),
             marking_rng: streams.iter().map(stream).collect(),
             trimming_rng: trimming.iter().map(trimming_stream).collect(),
+            header_runs: vec![0; weighted],
             returns,
             coarse_telemetry: CoarseTelemetry::new(fabric, names),
             data_priority: fabric.priorities().saturating_sub(1),
@@ -171,7 +177,11 @@ impl Switching {
         if port.flags & flag::HISTOGRAMS != 0 {
             self.histograms[index as usize].level(start, port.queue_bytes);
         }
-        let packet = port.dequeue(&links.packets.frames);
+        let packet = if port.has_several_queues() && !self.header_runs.is_empty() {
+            self.dequeue_by_weight(index, port, &links.packets.frames)
+        } else {
+            port.dequeue(&links.packets.frames)
+        };
         let frame = &links.packets.frames[packet as usize];
         self.switches[port.owner as usize].used -= frame.wire_bytes as u64;
         let waited = port.end_wait(frame, start);

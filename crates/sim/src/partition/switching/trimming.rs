@@ -6,6 +6,10 @@
 //! of its own. One limit applies to all higher priorities together: headers, control packets, and
 //! data that protocols send there, such as unscheduled data. The packets of the queue for data are
 //! counted only when the whole port holds more than the limit in question.
+//!
+//! Higher priorities precede lower ones, unless the switch weights the two queues. Then, while both
+//! hold packets, each packet of data follows a fixed number of packets of the queue for headers. The
+//! count continues from one such time to the next.
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
@@ -14,7 +18,7 @@ use tidegate_core::{Body, Frame, frame_flag};
 use super::{Links, Switching};
 use crate::measures::probe::Probe;
 use crate::naming::Naming;
-use crate::ports::port::{HOST, flag};
+use crate::ports::port::{HOST, Port, flag};
 use crate::setup::Setup;
 
 /// Priorities of trimmed packets, which show receivers where they were trimmed, as the two code
@@ -84,6 +88,29 @@ impl Switching {
             let data = port.bytes_of(self.data_priority, &links.packets.frames);
             fits(if is_data { data } else { port.queue_bytes - data })
         }
+    }
+
+    /// Takes the next packet of a port in which packets of several priorities wait. The port may
+    /// belong to a switch that does not weight its queues.
+    #[cold]
+    pub(super) fn dequeue_by_weight(
+        &mut self,
+        index: u32,
+        port: &mut Port,
+        frames: &[Frame],
+    ) -> u32 {
+        let trimming = self.switches[port.owner as usize].trimming;
+        let weight = trimming.and_then(|trimming| trimming.header_weight);
+        let Some(weight) = weight.filter(|_| port.has_queue_of(self.data_priority)) else {
+            return port.dequeue(frames);
+        };
+        let run = &mut self.header_runs[index as usize];
+        if *run < weight {
+            *run += 1;
+            return port.dequeue(frames);
+        }
+        *run = 0;
+        port.dequeue_of(self.data_priority as usize, frames)
     }
 
     /// The buffer or a queue has no room for a packet: trims it, or drops it if it has no payload
