@@ -203,6 +203,35 @@ fn marks_follow_the_rate_if_they_refer_to_one() {
     assert!((10e3..25e3).contains(&scaled), "{scaled}");
 }
 
+/// A threshold of 40 B becomes 0 at a hundredth of the rate: every packet is marked from then on,
+/// also those that find the port free.
+#[test]
+fn threshold_that_scales_to_0_marks_all() {
+    for at in [MarkAt::Enqueue, MarkAt::Dequeue] {
+        for histograms in [false, true] {
+            let (_, outcome) = over_one_link(|setup| {
+                let change = Time::us(500);
+                setup.fabric.rate_changes =
+                    vec![RateChange { port: THERE, at: change, rate: Rate::gbps(1) }];
+                setup.stacks[0] = stack("dctcp");
+                let start = |number: u64| change + Span::us(12 * number);
+                let packet = |number| flow(0, 2, 1_000, start(number));
+                setup.workload.flows = (0..100).map(packet).collect();
+                setup.histograms = histograms;
+                setup.warmup = change;
+                for switch in &mut setup.fabric.switches {
+                    let (min_bytes, max_bytes, max_probability) = (40.0, 40.0, 1.0);
+                    let (core_only, per) = (false, Some(Rate::gbps(100)));
+                    let ecn = Ecn { min_bytes, max_bytes, max_probability, at, core_only, per };
+                    switch.ecn = Some(ecn);
+                }
+            });
+            let there = both(&outcome)[0];
+            assert_eq!([there.packets, there.ecn_marks], [100; 2], "{at:?}, {histograms}");
+        }
+    }
+}
+
 #[test]
 fn trimming_queues_follow_the_rate_they_refer_to() {
     let longest = |per| {

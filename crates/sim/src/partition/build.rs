@@ -221,7 +221,7 @@ impl Lookup<'_> {
                 MarkAt::Enqueue => flag::MARKS_EARLY,
                 MarkAt::Dequeue => flag::MARKS_LATE,
             };
-            port.flags |= if ecn.min_bytes <= 0.0 { flag::NO_SHORTCUT } else { 0 };
+            port.flags |= if markings.any_marks_all() { flag::NO_SHORTCUT } else { 0 };
         }
         port
     }

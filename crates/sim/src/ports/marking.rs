@@ -52,6 +52,12 @@ impl Markings {
         &self.configurations
     }
 
+    /// Returns whether a configuration marks also packets that find the port free. A port may change
+    /// to it when its rate changes.
+    pub(crate) fn any_marks_all(&self) -> bool {
+        self.configurations.iter().any(|ecn| ecn.min_bytes <= 0.0)
+    }
+
     /// Index of the configuration of a port from a rate change on, by the index of the change.
     pub(crate) fn configuration_from(&self, change: usize) -> Option<u16> {
         Some(self.of_change[change]).filter(|&index| index != NONE)
