@@ -3,7 +3,7 @@
 
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Fabric, StackTime};
+use tidegate_core::fabric::{Fabric, Node, StackTime};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Path, Rate, Span, Time};
@@ -170,5 +170,20 @@ fn flows_with_windows_below_a_packet_are_equal() {
             let sum = rates.iter().sum::<f64>() / 25e9;
             assert!(sum > 0.8, "{name}, {flows} of {mtu} B: {sum} of the link");
         }
+    }
+}
+
+/// At its goal, the utilisation of a lone flow's path is on both sides of `eta`.
+#[test]
+fn hpcc_with_plb_keeps_its_path_alone() {
+    for rule in ["htsim", "rounds"] {
+        let fabric = leaf_spine(2, 1, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1_000);
+        let mut stack = stack("hpcc");
+        stack.set("plb", Value::Choice(rule)).unwrap();
+        let (_, outcome) =
+            run(setup(fabric, stack, vec![unlimited(0, 1, Time::ZERO)], Time::ms(2)));
+        let uplinks = outcome.links.iter().filter(|link| link.from == Node::Switch(0));
+        let used = uplinks.filter(|link| link.to != Node::Host(0) && link.packets > 0);
+        assert_eq!(used.count(), 1, "{rule}");
     }
 }

@@ -80,6 +80,10 @@
 //!   `min_rate`, as in the public simulator (rdma-hw.cc). Without `pacing` it becomes one packet
 //!   every `RTT · packet / W`, so that a long RTT slows a flow down twice.
 //! * The window persists over idle times; the paper does not specify this.
+//! * PLB specifies marks and delays as signals of a congested path; under HPCC a path is congested
+//!   if `U > 1`, so that a queue grows. HPCC keeps a busy link at `η`, however many flows share it,
+//!   so `U > η` would hold for a lone flow, too. So PLB (`plb`) rarely changes paths under HPCC,
+//!   also if flows share one.
 
 use alloc::format;
 use alloc::string::String;
@@ -253,10 +257,10 @@ impl CongestionControl for Hpcc {
         Limit { pace_bps, ..Limit::window(self.window) }
     }
 
-    fn is_congested(&self, params: &HpccParams, _ack: &Ack<'_>) -> bool {
+    fn is_congested(&self, _params: &HpccParams, _ack: &Ack<'_>) -> bool {
         match &self.by_hop {
-            None => self.link.utilisation > params.eta,
-            Some(links) => links.iter().any(|link| link.utilisation > params.eta),
+            None => self.link.utilisation > 1.0,
+            Some(links) => links.iter().any(|link| link.utilisation > 1.0),
         }
     }
 }
@@ -629,13 +633,15 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_congested_above_eta() {
+    fn a_path_is_congested_beyond_its_rate() {
         let params = HpccParams::default();
         let mut flow = start(&params);
-        for (queue, congested) in [(0, false), (40_000, true)] {
+        // 8 µs at line rate are 100,000 bytes. At the goal, a lone flow is on both sides of it.
+        for (sent, queue, congested) in
+            [(90_000, 0, false), (99_000, 0, false), (99_000, 2_000, true), (90_000, 40_000, true)]
+        {
             on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
-            // 8 µs at line rate are 100,000 bytes; here a few less, and a queue in both records.
-            on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
+            on_hops(&mut flow, &params, 1, &[hop(8000, sent, queue)]);
             assert_eq!(
                 flow.is_congested(&params, &contract::ack(Time::us(10))),
                 congested,
