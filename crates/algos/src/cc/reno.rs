@@ -111,9 +111,14 @@ impl Reno {
 
     pub(super) fn grow(&mut self, ack: &Ack<'_>) {
         self.timed_out &= ack.acked_packets == 0;
-        if ack.window_limited && ack.seq >= self.loss_end {
+        if ack.window_limited && !self.recovers(ack) {
             self.set(grown(self.cwnd, self.threshold, self.packet, ack));
         }
+    }
+
+    /// Returns whether no packet that was sent after the last loss has been acknowledged.
+    pub(super) fn recovers(&self, ack: &Ack<'_>) -> bool {
+        ack.seq < self.loss_end
     }
 
     pub(super) fn cut(&mut self, loss: &Loss) {
