@@ -88,7 +88,7 @@ impl Endpoint for Ndp {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "ndp",
         title: "NDP",
-        revision: 0,
+        revision: 1,
         citation: "Handley et al., SIGCOMM 2017",
         summary: "Switches trim packets, and receivers pull one packet for each that arrives.",
         color: "#b15928",

@@ -122,7 +122,7 @@ impl Endpoint for NsccRccc {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "nscc-rccc",
         title: "NSCC+RCCC",
-        revision: 0,
+        revision: 1,
         citation: "Ultra Ethernet Specification 1.0",
         summary: "Receivers pull data as in RCCC, and a window of NSCC limits each message.",
         color: "#4040d8",

@@ -86,7 +86,7 @@ impl Endpoint for Rccc {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "rccc",
         title: "RCCC",
-        revision: 0,
+        revision: 1,
         citation: "Ultra Ethernet Specification 1.0",
         summary: "Receivers pull data as in EQDS, and more slowly if packets are marked or trimmed \
             between switches.",

@@ -35,7 +35,8 @@
 //!
 //! Packet trimming, with strict priorities for trimmed packets and control: the sources send 100,000
 //! of these for each packet of data that waits (NDP: ten). Marks between switches, which choices of
-//! paths and RCCC read. Packets of a message take many paths (`multipath`).
+//! paths and RCCC read. Packets of a message take many paths (`multipath`), and each pull takes
+//! another one: a slow link on a single path would delay all pulls of a message.
 //!
 //! # Domain
 //!
@@ -228,6 +229,7 @@ impl<P> PullTransport<P> {
     pub(super) fn with(params: &PullParams, rules: Rules, host: &HostContext) -> PullTransport<P> {
         let Rules { demand, adaptation, law } = rules;
         let rng = || Rng::stream(host.seed, Domain::Transport, host.host as u64);
+        let spraying = host.spraying || params.multipath.rule != MultipathRule::Off;
         PullTransport {
             protocol: PhantomData,
             settings: Settings::new(params, demand, law, host),
@@ -235,7 +237,7 @@ impl<P> PullTransport<P> {
             outbox: Outbox::default(),
             inbox: Inbox::new(adaptation.map(|adaptation| CreditRate::new(adaptation, rng()))),
             control: VecDeque::new(),
-            paths: Paths::new(host),
+            paths: Paths::new(&HostContext { spraying, ..*host }),
         }
     }
 }
@@ -251,7 +253,7 @@ impl Endpoint for Eqds {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "eqds",
         title: "EQDS",
-        revision: 0,
+        revision: 1,
         citation: "Olteanu et al., NSDI 2022",
         summary: "Receivers pull data at the rate of their link after a window without credit, and \
             switches trim.",

@@ -316,6 +316,24 @@ fn empty_pulls_take_time() {
     assert_eq!(pulls(&mut host, Time::us(2))[0], (Time::us(1).after(gap), 1, 0));
 }
 
+#[test]
+fn pulls_take_many_paths_if_data_does() {
+    for (rule, many) in [(MultipathRule::Oblivious, true), (MultipathRule::Off, false)] {
+        let params = EqdsParams { multipath: rule, ..EqdsParams::default() };
+        let mut host = Eqds::new(&params, &harness::context(0));
+        receive_header(&mut host, Time::us(1), 1, &data(0, 100, FIRST_PULL + 50 * FULL));
+        let mut entropies = Vec::new();
+        while host.deadline() <= Time::us(3) {
+            let now = host.deadline();
+            entropies.extend(all_sent(&mut host, now).into_iter().map(|(frame, _)| frame.entropy));
+        }
+        assert!(entropies.len() > 10, "{entropies:?}");
+        entropies.sort_unstable();
+        entropies.dedup();
+        assert_eq!(entropies.len() > 1, many, "{entropies:?}");
+    }
+}
+
 /// The receiver's link is not the fault of a path.
 #[test]
 fn only_trims_in_the_core_blame_the_path() {
