@@ -45,9 +45,9 @@
 //!
 //! # Network requirements
 //!
-//! Trimming at a queue of one BDP, with ten packets of the queue for headers for each packet of data
-//! that waits (`compositequeue.cpp`); marks at departure, with a probability that rises from 0 to 1
-//! between 0.2 and 0.8 of that queue. Packets take many paths (`multipath = "reps"`), and only
+//! Trimming at a queue of one BDP, with ten packets of the queue for headers for each packet of
+//! data that waits (`compositequeue.cpp`); marks at departure, with a probability that rises from 0
+//! to 1 between 0.2 and 0.8 of that queue. Packets take many paths (`multipath = "reps"`), and only
 //! trimmed headers and timeouts indicate losses (`recovery = "trimmed"`).
 //!
 //! # Domain

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::Rate;
 
 /// Packet trimming: a switch whose queue for data is full keeps the headers of a packet and drops
-/// only its payload. The headers precede data, or share the link with it by `header_weight`. Source:
-/// NDP (SIGCOMM'17); `compositequeue.cpp` of ultraethernet/uet-htsim.
+/// only its payload. The headers precede data, or share the link with it by `header_weight`.
+/// Source: NDP (SIGCOMM'17); `compositequeue.cpp` of ultraethernet/uet-htsim.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Trimming {
     /// Capacity of the queue for data of a port, in bytes on the wire.
@@ -25,8 +25,8 @@ pub struct Trimming {
     /// back either, it is dropped. Source: NDP; `compositequeue.cpp` of Broadcom/csg-htsim.
     pub return_to_sender: bool,
     /// While both queues of a port hold packets, it sends this number of packets of the queue for
-    /// headers, then one of data, so that headers cannot starve data (weighted round robin). `None`:
-    /// the queue for headers has strict priority.
+    /// headers, then one of data, so that headers cannot starve data (weighted round robin).
+    /// `None`: the queue for headers has strict priority.
     pub header_weight: Option<u16>,
 }
 

@@ -52,8 +52,8 @@ impl Markings {
         &self.configurations
     }
 
-    /// Returns whether a configuration marks also packets that find the port free. A port may change
-    /// to it when its rate changes.
+    /// Returns whether a configuration marks also packets that find the port free. A port may
+    /// change to it when its rate changes.
     pub(crate) fn any_marks_all(&self) -> bool {
         self.configurations.iter().any(|ecn| ecn.min_bytes <= 0.0)
     }

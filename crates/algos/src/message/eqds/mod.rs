@@ -33,10 +33,10 @@
 //!
 //! # Network requirements
 //!
-//! Packet trimming, with strict priorities for trimmed packets and control: the sources send 100,000
-//! of these for each packet of data that waits (NDP: ten). Marks between switches, which choices of
-//! paths and RCCC read. Packets of a message take many paths (`multipath`), and each pull takes
-//! another one: a slow link on a single path would delay all pulls of a message.
+//! Packet trimming, with strict priorities for trimmed packets and control: the sources send
+//! 100,000 of these for each packet of data that waits (NDP: ten). Marks between switches, which
+//! choices of paths and RCCC read. Packets of a message take many paths (`multipath`), and each
+//! pull takes another one: a slow link on a single path would delay all pulls of a message.
 //!
 //! # Domain
 //!

@@ -55,8 +55,8 @@ pub(super) struct Switching {
     marking_rng: Vec<Rng>,
     /// Random streams by port, if any switch trims packets.
     trimming_rng: Vec<Rng>,
-    /// By port: packets of the queue for headers that have left since the last packet of data, while
-    /// both waited. Empty if the queue for headers of every switch has strict priority.
+    /// By port: packets of the queue for headers that have left since the last packet of data,
+    /// while both waited. Empty if the queue for headers of every switch has strict priority.
     header_runs: Vec<u16>,
     /// State for the return of trimmed packets, if any switch returns them to their senders.
     returns: Option<Box<Returns>>,

@@ -8,8 +8,8 @@
 //! counted only when the whole port holds more than the limit in question.
 //!
 //! Higher priorities precede lower ones, unless the switch weights the two queues. Then, while both
-//! hold packets, each packet of data follows a fixed number of packets of the queue for headers. The
-//! count continues from one such time to the next.
+//! hold packets, each packet of data follows a fixed number of packets of the queue for headers.
+//! The count continues from one such time to the next.
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Switch, TrimVictim, Trimming};
