@@ -320,7 +320,8 @@ fn empty_pulls_take_time() {
 fn pulls_take_many_paths_if_data_does() {
     for (rule, many) in [(MultipathRule::Oblivious, true), (MultipathRule::Off, false)] {
         let params = EqdsParams { multipath: rule, ..EqdsParams::default() };
-        let mut host = Eqds::new(&params, &harness::context(0));
+        let context = HostContext { spraying: false, ..harness::context(0) };
+        let mut host = Eqds::new(&params, &context);
         receive_header(&mut host, Time::us(1), 1, &data(0, 100, FIRST_PULL + 50 * FULL));
         let mut entropies = Vec::new();
         while host.deadline() <= Time::us(3) {
