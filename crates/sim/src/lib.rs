@@ -21,6 +21,7 @@ mod open;
 mod parallel;
 mod partition;
 mod ports;
+mod prefetch;
 mod run_context;
 mod setup;
 // Unit tests run no engine, and compile none.

@@ -4,7 +4,7 @@
 //! when the next value comes, and prefetched until then; and weights have 32 bits, with carries
 //! apart.
 
-use crate::ports::prefetch::prefetch;
+use crate::prefetch::prefetch;
 
 /// Buckets per octave: half a bucket's width is 1/128 = 0.8 % of its value.
 const SUB_BITS: u32 = 6;

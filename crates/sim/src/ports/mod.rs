@@ -9,7 +9,6 @@ pub(crate) mod marking;
 pub(crate) mod packets;
 pub(crate) mod pause_state;
 pub(crate) mod port;
-pub(crate) mod prefetch;
 pub(crate) mod scheduler;
 pub(crate) mod uplink;
 pub(crate) mod voqs;

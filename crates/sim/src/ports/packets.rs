@@ -3,7 +3,7 @@
 
 use tidegate_core::{Body, Frame, HopTrace, PacketMut};
 
-use crate::ports::prefetch::prefetch;
+use crate::prefetch::prefetch;
 
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;
