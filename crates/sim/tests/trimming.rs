@@ -161,7 +161,7 @@ fn tiny_incast(weight: Option<u16>) -> Setup {
     setup
 }
 
-/// What left the port to host 0 from 20 us on: the payload of a packet, or 0 of headers.
+/// Departures at the port to host 0 from 20 us on: the payload of a packet, or 0 of headers.
 #[derive(Default)]
 struct Order(Vec<u32>);
 
