@@ -50,7 +50,7 @@ struct Endpoint {
     #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
     switches: Vec<String>,
     /// Number of strict priorities of the network (IP class selectors)
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<1, 8, u8>)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     priorities: u8,
     /// File with the key that all endpoints share: at least 16 random bytes, raw or as hexadecimal
     /// digits. Without a key, any host can connect to this endpoint
