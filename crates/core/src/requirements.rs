@@ -345,7 +345,7 @@ impl core::fmt::Display for TrimmingRule {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)?;
         if let Some(weight) = self.header_weight {
-            write!(f, " with {weight} headers for a packet of data")?;
+            write!(f, " with {weight} header packets per data packet")?;
         }
         if self.return_to_sender { write!(f, " with return to sender") } else { Ok(()) }
     }

@@ -10,9 +10,10 @@ use tidegate_core::{
 };
 
 use super::transport::Stacks;
+use super::trimming::HEADER_WEIGHT;
 use super::{credit_queue, trimming};
 use crate::error::{Error, one_of};
-use crate::read::table::{Table, Word};
+use crate::read::table::{Or, Table, Word};
 
 /// Requirements of all protocols in use.
 #[derive(Debug)]
@@ -147,16 +148,23 @@ impl<'a> Requirements<'a> {
     }
 
     /// Returns the packet trimming that the protocols require. All protocols that require it must
-    /// agree, unless the scenario sets it.
+    /// agree, unless the scenario sets it; on the weight of headers, unless it sets that.
     pub(crate) fn trimming(&self, table: &Table) -> Result<Option<TrimmingRule>, Error> {
+        let is_set = |a: TrimmingRule, b: TrimmingRule| match table.find::<Or<&Table>>("trimming") {
+            Some(Or::Value(set)) => {
+                a.header_weight == b.header_weight || set.item(HEADER_WEIGHT).is_some()
+            }
+            Some(Or::Word(_)) => true,
+            None => false,
+        };
         let mut required: Option<(TrimmingRule, &Requirement<'_>)> = None;
         for requirement in self.list.iter() {
             match (requirement.requirements.trimming, required) {
-                (Some(rule), Some((other, first)))
-                    if other != rule && table.item("trimming").is_none() =>
-                {
+                (Some(rule), Some((other, first))) if other != rule && !is_set(other, rule) => {
+                    let weighted = TrimmingRule { header_weight: rule.header_weight, ..other };
+                    let key = if weighted == rule { "trimming.header_weight" } else { "trimming" };
                     let expected = format!(
-                        "trimming to be set, because {} requires {other} and {} requires {rule}",
+                        "{key} to be set, because {} requires {other} and {} requires {rule}",
                         self.protocol_and_key(first),
                         self.protocol_and_key(requirement)
                     );
@@ -511,8 +519,10 @@ mod tests {
         assert!(message.contains(expected), "{message}");
         let weighted = TrimmingRule { header_weight: Some(10), ..rule(1.0) };
         let message = trimmed(&[Some(rule(1.0)), Some(weighted)]).unwrap_err();
-        let expected = "two (transport.protocol) requires trimming to 84B from 1BDP on with 10 \
-                        headers for a packet of data";
+        let expected = "expected trimming.header_weight to be set, because one \
+                        (transport.protocol) requires trimming to 84B from 1BDP on and two \
+                        (transport.protocol) requires trimming to 84B from 1BDP on with 10 header \
+                        packets per data packet";
         assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();

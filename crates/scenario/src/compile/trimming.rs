@@ -62,13 +62,14 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Or(&["strict"], &Shape::Count { min: 1, max: 1_000 }),
         Optional,
         "Packets of the queue for headers that a port sends for each packet of data while both \
-         queues hold packets. With strict, the queue for headers precedes data. Default: what the \
-         running protocols require, or else strict.",
+         queues hold packets. With strict, the queue for headers precedes data. The queue for \
+         headers holds all packets above the lowest priority, also data (Homa). Default: what the \
+         running protocols require, or else strict; strict on live switches.",
     ),
 ];
 
 const RETURN_TO_SENDER: &str = "return_to_sender";
-const HEADER_WEIGHT: &str = "header_weight";
+pub(super) const HEADER_WEIGHT: &str = "header_weight";
 
 /// Resolves the trimming of all ports: the setting of the scenario, or else what the running
 /// protocols require. A fabric that cannot trim does not; that is an error if the scenario sets
@@ -182,11 +183,7 @@ pub(crate) fn exclusion(fabric: &Fabric) -> Option<&'static str> {
 fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Result<Trimming, Error> {
     let extent = |key| match table.find::<Extent>(key).map(|set| round(set.bytes(bdp_bytes))) {
         Some(bytes) if bytes > f64::from(u32::MAX) => {
-            let expected = format!(
-                "a size of at most {}B; switch.trimming = \"off\" leaves the limit to the buffer",
-                u32::MAX
-            );
-            Err(table.error(key, expected))
+            Err(table.error(key, format!("a size of at most {}B", u32::MAX)))
         }
         set => Ok(set.map(|bytes| bytes as u32)),
     };
@@ -224,12 +221,9 @@ pub(crate) fn json(trimming: Trimming) -> Json {
     if let Some(rate) = trimming.per {
         json["per"] = json!(rate.to_string());
     }
-    if trimming.return_to_sender {
-        json[RETURN_TO_SENDER] = json!(true);
-    }
-    if let Some(weight) = trimming.header_weight {
-        json[HEADER_WEIGHT] = json!(weight);
-    }
+    // Without these keys the protocols would decide, not the scenario.
+    json[RETURN_TO_SENDER] = json!(trimming.return_to_sender);
+    json[HEADER_WEIGHT] = trimming.header_weight.map_or_else(|| json!("strict"), |it| json!(it));
     json
 }
 
@@ -322,9 +316,6 @@ mod tests {
             );
             let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
             let trimming = plan.fabric.switches[0].trimming.expect("switches that trim");
-            assert_eq!(json(trimming).get(HEADER_WEIGHT).and_then(Json::as_u64), {
-                trimming.header_weight.map(u64::from)
-            });
             Ok::<_, String>(trimming.header_weight)
         };
         for protocol in ["ndp", "smartt"] {
