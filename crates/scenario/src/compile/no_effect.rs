@@ -5,6 +5,7 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::Fabric;
+use tidegate_core::params::{Info, Value};
 use tidegate_core::workload::Workload;
 use tidegate_core::{Extent, FabricProperties, FabricRequirements, Span, Time};
 
@@ -53,13 +54,14 @@ fn is_set(table: &Table, keys: &[Key], key: &str) -> bool {
 }
 
 /// The parameters of a stack that have no effect in a scenario, at switches with the settings of
-/// `table`. `sets_marking`: all switches have the marking that the scenario sets.
+/// `table`. `sets_marking`: all switches have the marking that the scenario sets. `full_packet`: wire bytes
+/// of the largest packet.
 pub(crate) fn of_stack(
     stack: &Stack,
     properties: &FabricProperties,
     fabric: &Fabric,
     table: &Table,
-    sets_marking: bool,
+    (sets_marking, full_packet): (bool, u32),
 ) -> Vec<Ineffective> {
     let declared = stack.without_effect().into_iter().map(|(parameter, needs)| Ineffective {
         parameter,
@@ -70,7 +72,9 @@ pub(crate) fn of_stack(
     let required = stack.requirements(properties);
     let bdp_bytes = properties.port_bdp_bytes();
     let mut overruled = |changes: &dyn Fn(&FabricRequirements) -> bool, key: &str| {
-        for info in stack.protocol().table() {
+        // A choice or a flag selects a mechanism, which is more than its marking.
+        let is_numeric = |info: &Info| !matches!(info.default, Value::Choice(_) | Value::Flag(_));
+        for info in stack.protocol().table().into_iter().filter(is_numeric) {
             let bounds = info.range.map(|range| [range.min, range.max]).into_iter().flatten();
             // A parameter affects a requirement if another value of it changes the requirement.
             let affects = [info.default].into_iter().chain(bounds).any(|value| {
@@ -86,13 +90,14 @@ pub(crate) fn of_stack(
     };
     let switches = fabric.network_switches();
     let marking = required.ecn.map(|marking| marking.resolved(bdp_bytes));
-    if sets_marking && switches.iter().any(|switch| switch.ecn != marking) {
-        overruled(&|other| other.ecn != required.ecn, "switch.ecn");
+    if sets_marking && marking.is_some() && switches.iter().any(|switch| switch.ecn != marking) {
+        let key = if table.item("ecn").is_some() { "switch.ecn" } else { "switch.override[].ecn" };
+        overruled(&|other| other.ecn.is_some() && other.ecn != required.ecn, key);
     }
     if let (Some(Or::Value(set)), Some(rule)) =
         (table.find::<Or<&Table>>("trimming"), required.trimming)
     {
-        let bytes = rule.resolved(bdp_bytes).data_bytes;
+        let bytes = rule.resolved(bdp_bytes).data_bytes.max(full_packet);
         let differs = switches.iter().flat_map(|switch| switch.trimming);
         if set.item("data").is_some() && differs.into_iter().any(|it| it.data_bytes != bytes) {
             let data = |rules: &FabricRequirements| rules.trimming.map(|rule| rule.data);
@@ -103,14 +108,28 @@ pub(crate) fn of_stack(
 }
 
 impl NoEffect {
-    /// Adds the parameters among `ineffective` that the scenario sets for a stack, as
-    /// `PROTOCOL.PARAMETER`. The value of a preset is no intention, nor is a default.
-    pub(crate) fn parameters(&mut self, stack: &Stack, ineffective: &[Ineffective]) {
-        for name in set(stack) {
-            if let Some(found) = ineffective.iter().find(|known| known.parameter == name) {
-                let protocol = stack.protocol().info().name;
-                self.add(format!("{protocol}.{name}"), found.reason.clone());
+    /// Adds the parameters whose value has no effect in any stack that has it, as
+    /// `PROTOCOL.PARAMETER`: a resolved scenario, which must cause the same warnings, sets them in
+    /// other tables.
+    pub(crate) fn parameters(
+        &mut self,
+        stacks: &Stacks<'_>,
+        ineffective: impl Fn(&Stack) -> Vec<Ineffective>,
+    ) {
+        let mut all: Vec<((&str, &str, Value), Option<String>)> = Vec::new();
+        for stack in stacks.iter() {
+            let (protocol, ineffective) = (stack.protocol().info().name, ineffective(stack));
+            for (name, value) in chosen(stack) {
+                let found = ineffective.iter().find(|known| known.parameter == name);
+                let reason = found.map(|found| found.reason.clone());
+                match all.iter_mut().find(|(known, _)| *known == (protocol, name, value)) {
+                    Some((_, known)) => *known = known.take().and(reason),
+                    None => all.push(((protocol, name, value), reason)),
+                }
             }
+        }
+        for ((protocol, name, _), reason) in all {
+            reason.into_iter().for_each(|reason| self.add(format!("{protocol}.{name}"), reason));
         }
     }
 
@@ -119,7 +138,7 @@ impl NoEffect {
         let protocol = base.protocol();
         if stacks.iter().all(|stack| stack.protocol() != protocol) {
             let of = protocol.info().name;
-            for name in set(base) {
+            for (name, _) in chosen(base) {
                 self.add(format!("{of}.{name}"), format!("because no flow uses {of}"));
             }
         }
@@ -157,8 +176,9 @@ impl NoEffect {
         let output: &Table = root.get("output");
         match output.get("timeseries") {
             Or::Word(_) => {
-                for key in
-                    ["quantities", "ports"].into_iter().filter(|key| is_set(output, &[], key))
+                for key in ["quantities", "ports"]
+                    .into_iter()
+                    .filter(|key| output.item(key).is_some_and(|item| !item.at.is_builtin()))
                 {
                     self.add(output.path(key), "without output.timeseries");
                 }
@@ -199,8 +219,9 @@ impl NoEffect {
     }
 }
 
-/// The parameters whose values are neither defaults nor those of a preset.
-fn set(stack: &Stack) -> Vec<&'static str> {
+/// The parameters whose values are neither defaults nor those of a preset. A resolved scenario
+/// lists all parameters and no preset.
+fn chosen(stack: &Stack) -> Vec<(&'static str, Value)> {
     let protocol = stack.protocol();
     let defaults = protocol.stack().values();
     let mut set = stack.values();
@@ -210,5 +231,5 @@ fn set(stack: &Stack) -> Vec<&'static str> {
             set.retain(|pair| !preset.parameters.contains(pair));
         }
     }
-    set.into_iter().map(|(name, _)| name).collect()
+    set
 }

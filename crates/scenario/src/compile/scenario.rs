@@ -307,11 +307,11 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let mut no_effect = NoEffect::default();
-    let ineffective =
-        |stack: &Stack| no_effect::of_stack(stack, &properties, &fabric, switch_table, !is_left);
-    for stack in stacks.iter() {
-        no_effect.parameters(stack, &ineffective(stack));
-    }
+    let ineffective = |stack: &Stack| {
+        let switches = (!is_left, largest);
+        no_effect::of_stack(stack, &properties, &fabric, switch_table, switches)
+    };
+    no_effect.parameters(&stacks, ineffective);
     let base = stacks.base(transport_table.get("protocol"))?;
     let is_used = stacks.iter().any(|stack| stack.protocol() == base.protocol());
     let ineffective = if is_used { ineffective(&base) } else { Vec::new() };

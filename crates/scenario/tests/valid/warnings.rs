@@ -1,8 +1,8 @@
 //! Warnings about valid scenarios.
 
 use super::{fabric, plan};
-use crate::common::{GRAPH, patched};
-use tidegate_scenario::load;
+use crate::common::{GRAPH, beside, document, patched};
+use tidegate_scenario::{content_hash, load, resolved};
 
 #[test]
 fn protocols_outside_their_domain_are_warned_of() {
@@ -293,6 +293,50 @@ fn overruled_parameters_are_named() {
     let expected = "ndp.queue has no effect because switch.trimming.data is set";
     assert_eq!(found("trimming = { data = '50KB' }", ndp), [expected]);
     assert_eq!(found("trimming = { victim = 'arriving' }", ndp), [""; 0]);
+    // The choice of a signal is more than the marking that one of the signals needs.
+    let sird = "protocol = 'sird', params = { network_signal = 'delay' }";
+    assert_eq!(found("ecn = { kmin = '100KB' }", sird), [""; 0]);
+    let set = "override = [{ match = 'tor0', ecn = { kmin = '9KB' } }]";
+    let expected = "dcqcn.kmin, dcqcn.pmax have no effect because \
+                    switch.override[].ecn is set";
+    assert_eq!(found(set, dcqcn), [expected]);
+}
+
+#[test]
+fn a_parameter_that_some_traffic_uses_has_effect() {
+    let found = |rows: &str| {
+        no_effect(&format!(
+            "transport = {{ protocol = 'poseidon', params = {{ plb_rounds = 5 }} }}\n\
+             traffic = [{rows}]"
+        ))
+    };
+    let plain = "{ kind = 'permutation', sizes = '1KB' }";
+    let plb = "{ kind = 'permutation', sizes = '1KB', params = { plb = 'rounds' } }";
+    assert_eq!(found(&format!("{plain}, {plb}")), [""; 0]);
+    assert_eq!(found(&format!("{plb}, {plain}")), [""; 0]);
+    assert_eq!(found(plain).len(), 1);
+}
+
+#[test]
+fn resolved_scenarios_repeat_trimming_and_warnings() {
+    for (protocol, params, switch) in [
+        ("ndp", "", ""),
+        ("ndp", "", "trimming = { header_weight = 'strict' }"),
+        ("smartt", "", "trimming = { header_weight = 'strict', data = '90KB' }"),
+        ("nscc", "", "trimming = { header_weight = 3 }"),
+        ("ndp", "return_to_sender = true", "trimming = { return_to_sender = false }"),
+        ("eqds", "queue = '1KB'", ""),
+    ] {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 4 }}\nswitch = {{ {switch} }}\n\
+             transport = {{ protocol = '{protocol}', params = {{ {params} }} }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]"
+        );
+        let first = plan(&text);
+        let again = load(&document(&resolved(&first)), &beside("x.toml"), &[]).unwrap();
+        assert_eq!(again, first, "{text}");
+        assert_eq!(content_hash(&again), content_hash(&first), "{text}");
+    }
 }
 
 #[test]
