@@ -88,8 +88,9 @@ impl RoundTrip {
 }
 
 /// Warns if the headers of trimmed packets fill a link that flows of this rate share equally. The
-/// window of each flow is at least a packet, switches trim, and headers precede data. A trimmed
-/// packet returns to its sender sooner than a whole one, by the time of its payload on that link.
+/// window of each flow is at least a packet, switches trim, and headers have strict priority. A
+/// trimmed packet returns to its sender sooner than a whole one, by the time of its payload on that
+/// link.
 pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
     const HEADER: u64 = MIN_WIRE_BYTES as u64;
     let link = path.bottleneck_rate;
@@ -99,9 +100,10 @@ pub(crate) fn headers_fill_link(path: &Path, rate_bps: f64) -> Option<String> {
     let most = link.bytes_in(rtt) / HEADER;
     (flows > most as f64).then(|| {
         format!(
-            "{flows:.0} flows share a link of {link}, each with at least a packet in flight; the \
-             headers of trimmed packets precede data, and those of {most} flows fill the link, so \
-             that it delivers nothing: use fewer flows over this link"
+            "{flows:.0} flows share a link of {link}, each with at least a packet in flight; if \
+             switches serve headers strictly before data, the headers of {most} flows fill the \
+             link, and it delivers nothing: use fewer flows over this link, or set \
+             switch.trimming.header_weight to 10"
         )
     })
 }
@@ -119,7 +121,7 @@ mod tests {
         let warning = |flows: f64| headers_fill_link(&path, 1e11 / flows);
         assert_eq!(warning(843.0), None);
         let text = warning(844.0).unwrap();
-        assert!(text.starts_with("844 flows") && text.contains("those of 843 flows"), "{text}");
+        assert!(text.starts_with("844 flows") && text.contains("headers of 843 flows"), "{text}");
     }
 
     #[test]
