@@ -43,7 +43,7 @@ struct Endpoint {
     bdp: Option<String>,
     /// Maximum number of switches on the path
     #[arg(long, value_name = "N", default_value_t = 1)]
-    #[arg(value_parser = whole::<0, 4_294_967_295, u32>)]
+    #[arg(value_parser = whole::<0, 4_294_967_295, u32>, allow_negative_numbers = true)]
     hops: u32,
     /// Functions of the switches that the protocol may use: ecn, core-ecn, peak, core-peak, hops,
     /// pfc, credit-queues, trimming, circuits, same-clock
@@ -134,7 +134,7 @@ pub(crate) struct Send {
     reply: Option<String>,
     /// Number of concurrent messages; the next is sent when one completes
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
-    #[arg(value_parser = whole::<1, 65_536, u32>)]
+    #[arg(value_parser = whole::<1, 65_536, u32>, allow_negative_numbers = true)]
     streams: u32,
     /// Send at random times instead, so that payload uses this share of the link
     #[arg(long, value_name = "SHARE")]
@@ -144,7 +144,8 @@ pub(crate) struct Send {
     #[arg(allow_hyphen_values = true)]
     duration: Duration,
     /// Maximum number of messages, including those of the warm-up
-    #[arg(long, value_name = "N", value_parser = whole::<1, SEED_MAX, u64>)]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = whole::<1, SEED_MAX, u64>, allow_negative_numbers = true)]
     count: Option<u64>,
     /// Exclude messages that are sent before this time
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]

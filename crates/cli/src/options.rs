@@ -118,7 +118,8 @@ pub(crate) struct RunArgs {
     pub(crate) threads: Option<u64>,
     /// Divide the fabric into this number of partitions, each on its own thread, even if that is
     /// slower: for tests of determinism
-    #[arg(long, value_name = "N", hide = true, value_parser = whole::<1, THREADS_MAX, u64>)]
+    #[arg(long, value_name = "N", hide = true)]
+    #[arg(value_parser = whole::<1, THREADS_MAX, u64>, allow_negative_numbers = true)]
     pub(crate) partitions: Option<u64>,
     /// Write results to this folder; it is created
     #[arg(long, value_name = "DIR", value_parser = folder())]

@@ -51,7 +51,8 @@ pub(crate) struct Reproduce {
     #[arg(long)]
     check: bool,
     /// Maximum number of threads (default: one per core); results do not depend on it
-    #[arg(long, value_name = "N", value_parser = whole::<1, THREADS_MAX, u16>)]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = whole::<1, THREADS_MAX, u16>, allow_negative_numbers = true)]
     threads: Option<u16>,
     /// Time dilation of live UDP runs: emulated time runs slower than the clock by this factor
     /// (default: chosen for this machine)

@@ -35,11 +35,11 @@ pub(crate) struct SweepArgs {
     zip: bool,
     /// Run this number of points of the grid, chosen at random
     #[arg(long, value_name = "N", requires = "vary", conflicts_with = "zip")]
-    #[arg(value_parser = whole::<1, SEED_MAX, u64>)]
+    #[arg(value_parser = whole::<1, SEED_MAX, u64>, allow_negative_numbers = true)]
     random: Option<u64>,
     /// Seed of the random choice of points
     #[arg(long, value_name = "N", requires = "random", default_value = "1")]
-    #[arg(value_parser = whole::<0, SEED_MAX, u64>)]
+    #[arg(value_parser = whole::<0, SEED_MAX, u64>, allow_negative_numbers = true)]
     search_seed: u64,
     /// Override a key of the scenario for all points; repeatable
     #[arg(long, value_name = "KEY=VALUE")]

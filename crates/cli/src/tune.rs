@@ -32,7 +32,8 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "BOUND")]
     subject_to: Vec<String>,
     /// Number of candidates of all protocols together
-    #[arg(long, value_name = "N", default_value = "100", value_parser = whole::<1, 1_000_000, u64>)]
+    #[arg(long, value_name = "N", default_value = "100")]
+    #[arg(value_parser = whole::<1, 1_000_000, u64>, allow_negative_numbers = true)]
     budget: u64,
     /// Search these parameters only, e.g. `poseidon.p,sird.budget` (default: the numeric ones that
     /// only few protocols have)
@@ -50,21 +51,25 @@ pub(crate) struct Tune {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Number of seeds of each candidate
-    #[arg(long, value_name = "N", default_value = "2", value_parser = whole::<1, 1_000, u64>)]
+    #[arg(long, value_name = "N", default_value = "2")]
+    #[arg(value_parser = whole::<1, 1_000, u64>, allow_negative_numbers = true)]
     seeds: u64,
     /// First run each candidate for an Nth of the measured time, and end it if it is worse than the
     /// median there (default: full runs only)
-    #[arg(long, value_name = "N", value_parser = whole::<2, 1_000, u64>)]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = whole::<2, 1_000, u64>, allow_negative_numbers = true)]
     short_runs: Option<u64>,
     /// Number of other seeds that choose among the finalists, and of further ones for the result
-    #[arg(long, value_name = "N", default_value = "5", value_parser = whole::<2, 1_000, u64>)]
+    #[arg(long, value_name = "N", default_value = "5")]
+    #[arg(value_parser = whole::<2, 1_000, u64>, allow_negative_numbers = true)]
     final_seeds: u64,
     /// Seed of the search
     #[arg(long, value_name = "N", default_value = "1")]
-    #[arg(value_parser = whole::<0, 4_294_967_295, u64>)]
+    #[arg(value_parser = whole::<0, 4_294_967_295, u64>, allow_negative_numbers = true)]
     search_seed: u64,
     /// Maximum number of threads (default: one per core)
-    #[arg(long, value_name = "N", value_parser = whole::<1, THREADS_MAX, u16>)]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = whole::<1, THREADS_MAX, u16>, allow_negative_numbers = true)]
     threads: Option<u16>,
     /// Write results, scenarios with the parameters found, and a page to this folder; an
     /// interrupted search continues there

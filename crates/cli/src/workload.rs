@@ -60,7 +60,8 @@ pub(crate) struct FromArgs {
     #[arg(long, value_name = "TIME")]
     incast_window: Option<String>,
     /// Smallest number of sources of an incast (default: 8)
-    #[arg(long, value_name = "N", value_parser = whole::<2, 100_000, u64>)]
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = whole::<2, 100_000, u64>, allow_negative_numbers = true)]
     incast_sources: Option<u64>,
     /// Print no warnings
     #[arg(short, long)]
