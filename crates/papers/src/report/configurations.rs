@@ -71,14 +71,15 @@ pub(crate) fn comparable<'a>(all: &[Configuration<'a>]) -> Vec<(String, Vec<Conf
             None => groups.push((key, vec![one.clone()])),
         }
     }
-    let mut names: Vec<String> = Vec::new();
-    for (_, group) in &groups {
+    let mut times: BTreeMap<String, usize> = BTreeMap::new();
+    let name = |(_, group): (String, Vec<Configuration<'a>>)| {
         let own: BTreeSet<&str> = group.iter().map(|one| one.run().summary.name.as_str()).collect();
         let own = own.into_iter().collect::<Vec<_>>().join(", ");
-        let before = names.iter().filter(|name| name.split(" (").next() == Some(&own)).count();
-        names.push(if before == 0 { own } else { format!("{own} ({})", before + 1) });
-    }
-    groups.into_iter().zip(names).map(|((_, group), name)| (name, group)).collect()
+        let number = times.entry(own.clone()).or_default();
+        *number += 1;
+        (if *number == 1 { own } else { format!("{own} ({number})") }, group)
+    };
+    groups.into_iter().map(name).collect()
 }
 
 /// The fabric and the traffic of a run without numbers, and without protocols and their parameters.
