@@ -132,7 +132,10 @@ impl Comparison {
         let near = near_limit(value, nearest, slack);
         if bounds.0 < near.0 || near.1 < bounds.1 {
             bounds = (bounds.0.max(near.0), bounds.1.min(near.1));
-            let limit = with_unit(Some(nearest), &unit);
+            let limit = match unit.as_str() {
+                "times" => format!("a ratio of {nearest}"),
+                unit => with_unit(Some(nearest), unit),
+            };
             tolerance = format!(
                 "{}, and half to twice the distance from {limit}{by}",
                 tolerance.trim_end()
@@ -217,7 +220,7 @@ mod tests {
         assert!(is_near(3, 0.95, 1.05), "at the limit: {:?}", bounds(3));
         let of = |i: usize| claims[i].tolerance.as_str();
         assert_eq!(of(0), "25 %, and half to twice the distance from 167 us (bytes)");
-        assert_eq!(of(1), "5 %, and half to twice the distance from 1 times");
+        assert_eq!(of(1), "5 %, and half to twice the distance from a ratio of 1");
         assert_eq!(of(2), "25 %");
     }
 
