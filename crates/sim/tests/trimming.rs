@@ -200,18 +200,27 @@ fn weighted_queues_share_exactly() {
 
 #[test]
 fn weighted_queues_use_the_link_alone() {
-    // While no header waits, data uses the whole link: one sender, whose packets are not trimmed.
+    // Two senders, whose first windows are trimmed: headers and data wait together, and then data
+    // alone. The last data arrives when all bytes have passed, whatever the weight.
     let of = |weight| {
-        let fabric = star(2, Rate::gbps(100), Span::ns(500), 1_000);
-        let flows = vec![flow(1, 0, 100_000, Time::ZERO)];
+        let fabric = star(3, Rate::gbps(100), Span::ns(500), 1_000);
+        let flows = [1, 2].map(|src| flow(src, 0, 100_000, Time::ZERO)).to_vec();
         let mut setup =
             trimmed(setup(fabric, stack("ndp"), flows, Time::ms(1)), 8, TrimVictim::Random);
         for switch in &mut setup.fabric.switches {
             switch.trimming.as_mut().unwrap().header_weight = weight;
         }
-        run(setup).0[0].completed.unwrap()
+        let (finished, outcome) = run(setup);
+        assert!(outcome.links[1].packets > 200 && dropped(&outcome) == 0);
+        assert!(outcome.links.iter().map(|link| link.trims).sum::<u64>() > 10, "headers");
+        finished.iter().map(|row| row.completed.unwrap()).max().unwrap() - Time::ZERO
     };
-    assert_eq!(of(None), of(Some(1)));
+    // 200 packets of 1,080 B, headers and control packets.
+    let least = Rate::gbps(100).serialise(1_080).times(200);
+    for weight in [None, Some(1), Some(25)] {
+        let last = of(weight);
+        assert!(last > least && last < least.scale(1.15), "{weight:?}: {last} of {least}");
+    }
 }
 
 #[test]

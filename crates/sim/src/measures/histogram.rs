@@ -2,7 +2,7 @@
 //!
 //! The histograms of a fabric's ports exceed the nearest caches. So a weight is added to its bucket
 //! when the next value comes, and prefetched until then; and weights have 32 bits, with carries
-//! apart.
+//! in a vector of their own.
 
 use crate::prefetch::prefetch;
 

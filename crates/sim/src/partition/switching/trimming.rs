@@ -92,7 +92,7 @@ impl Switching {
 
     /// Takes the next packet of a port in which packets of several priorities wait. The port may
     /// belong to a switch that does not weight its queues.
-    #[cold]
+    #[inline(never)]
     pub(super) fn dequeue_by_weight(
         &mut self,
         index: u32,
