@@ -587,7 +587,7 @@ class Parameter:
     max: float | str | None
     choices: tuple[str, ...]
     needs: tuple[str, ...]
-    """Conditions without any of which it has no effect, such as `plb = "rounds"`."""
+    """Conditions, such as `plb = "rounds"`. If one does not hold, it has no effect."""
     meaning: str
     source: str
 

@@ -220,7 +220,7 @@ pub struct Info {
     /// Whether it came after others, so that it is left out where it holds its default: what was
     /// written, and hashed, before it was there stays as it was.
     pub later: bool,
-    /// Conditions without any of which it has no effect.
+    /// Conditions. If one does not hold, it has no effect.
     pub needs: Vec<Needs>,
 }
 
@@ -313,8 +313,8 @@ pub fn one_line(parts: &[&str]) -> String {
 /// parameter that is added to a published protocol is `later`: scenarios that do not set it keep
 /// their hash. `ramp = kmin, kmax;` after the struct names two parameters between which marking
 /// rises ([`Marking::conflict`](crate::Marking::conflict)), and `conflict = function;` a function
-/// that returns why values contradict each other. A parameter without effect unless another one has
-/// a value names it: `if strict == true`, `if shape != Shape::Flat`, or a list of values.
+/// that returns why values contradict each other. A parameter that has an effect only under some
+/// values of another names these: `if strict == true`, `if shape != Shape::Flat`, or a list.
 ///
 /// ```
 /// tidegate_core::params! {

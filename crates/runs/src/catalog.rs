@@ -81,7 +81,7 @@ pub struct ParameterInfo {
     pub max: Option<Json>,
     /// Allowed values of a choice.
     pub choices: Vec<&'static str>,
-    /// Conditions without any of which it has no effect, such as `plb = "rounds"`.
+    /// Conditions, such as `plb = "rounds"`. If one does not hold, it has no effect.
     pub needs: Vec<String>,
     /// Its meaning.
     pub meaning: String,
