@@ -30,9 +30,9 @@
 //! # Domain
 //!
 //! If the doubled window overflows the queue, the loss and the end of the marks both halve it, so
-//! that reTCP can deliver less than Reno in short weeks: four flows over three racks with days of 60
-//! us (`scenarios/demo/circuits.toml`, 40 ms) deliver 23.5 Gbit/s together, and 26.9 under Reno. With
-//! days of 180 us and queues that are enlarged 150 us ahead, reTCP has 39.6 and Reno 33.9.
+//! that reTCP can deliver less than Reno in short weeks: four flows over three racks with days of
+//! 60 us (`scenarios/demo/circuits.toml`, 40 ms) deliver 23.5 Gbit/s together, and 26.9 under Reno.
+//! With days of 180 us and queues that are enlarged 150 us ahead, reTCP has 39.6 and Reno 33.9.
 //!
 //! # Differences from the published code
 //!

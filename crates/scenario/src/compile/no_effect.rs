@@ -54,8 +54,8 @@ fn is_set(table: &Table, keys: &[Key], key: &str) -> bool {
 }
 
 /// The parameters of a stack that have no effect in a scenario, at switches with the settings of
-/// `table`. `sets_marking`: all switches have the marking that the scenario sets. `full_packet`: wire bytes
-/// of the largest packet.
+/// `table`. `sets_marking`: all switches have the marking that the scenario sets. `full_packet`:
+/// wire bytes of the largest packet.
 pub(crate) fn of_stack(
     stack: &Stack,
     properties: &FabricProperties,

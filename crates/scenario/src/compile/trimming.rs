@@ -63,8 +63,8 @@ pub(crate) static KEYS: &[Key] = &[
         Optional,
         "Packets of the queue for headers that a port sends for each packet of data while both \
          queues hold packets. With strict, the queue for headers precedes data. The queue for \
-         headers holds all packets above the lowest priority, also data (Homa). Default: what the \
-         running protocols require, or else strict; strict on live switches.",
+         headers holds all packets above the lowest priority, also data. Default: what the running \
+         protocols require, or else strict; strict on live switches.",
     ),
 ];
 
