@@ -116,20 +116,21 @@ impl NoEffect {
         stacks: &Stacks<'_>,
         ineffective: impl Fn(&Stack) -> Vec<Ineffective>,
     ) {
-        let mut all: Vec<((&str, &str, Value), Option<String>)> = Vec::new();
+        let mut all: Vec<(String, Value, Option<String>)> = Vec::new();
         for stack in stacks.iter() {
             let (protocol, ineffective) = (stack.protocol().info().name, ineffective(stack));
             for (name, value) in chosen(stack) {
                 let found = ineffective.iter().find(|known| known.parameter == name);
                 let reason = found.map(|found| found.reason.clone());
-                match all.iter_mut().find(|(known, _)| *known == (protocol, name, value)) {
-                    Some((_, known)) => *known = known.take().and(reason),
-                    None => all.push(((protocol, name, value), reason)),
+                let key = format!("{protocol}.{name}");
+                match all.iter_mut().find(|(known, with, _)| *known == key && *with == value) {
+                    Some((_, _, known)) => *known = known.take().and(reason),
+                    None => all.push((key, value, reason)),
                 }
             }
         }
-        for ((protocol, name, _), reason) in all {
-            reason.into_iter().for_each(|reason| self.add(format!("{protocol}.{name}"), reason));
+        for (key, _, reason) in all {
+            reason.into_iter().for_each(|reason| self.add(key.clone(), reason));
         }
     }
 
