@@ -188,11 +188,16 @@ fn testbed_trims() {
         let place = place(&(scenario + &flows));
         let args = ["--set", "switch.trimming={data='15KB'}"];
         for subcommand in ["run", "testbed"] {
-            let summary = json(&place, subcommand, &args);
-            let fct = &summary["fct"]["all"];
-            assert_eq!((&fct["count"], &fct["unfinished"]), (&3.into(), &0.into()), "{protocol}");
-            let links = summary["links"].as_array().unwrap().iter();
-            let trims: u64 = links.filter_map(|link| link["trims"].as_u64()).sum();
+            let trims = || {
+                let summary = json(&place, subcommand, &args);
+                let fct = &summary["fct"]["all"];
+                let counts = (&fct["count"], &fct["unfinished"]);
+                assert_eq!(counts, (&3.into(), &0.into()), "{protocol}");
+                let links = summary["links"].as_array().unwrap().iter();
+                links.filter_map(|link| link["trims"].as_u64()).sum::<u64>()
+            };
+            // On a busy machine the senders of a testbed may send one after another.
+            let trims = (0..4).map(|_| trims()).find(|&trims| trims > 0).unwrap_or(0);
             assert!(trims > 0, "{subcommand}, {protocol}: {trims} trims");
         }
     }
