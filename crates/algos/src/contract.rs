@@ -432,7 +432,7 @@ fn every_parameter_is_documented_and_in_range() {
             let at = alloc::format!("{}.{}", protocol.info().name, info.name);
             assert!(is_snake_case(info.name) && !names.contains(&info.name), "{at}");
             names.push(info.name);
-            assert!(info.meaning.ends_with('.') && !info.source.is_empty(), "{at}");
+            assert!(info.meaning().ends_with('.') && !info.source.is_empty(), "{at}");
             let ordered = !matches!(info.kind, Kind::Flag | Kind::Choice(_) | Kind::Sizes);
             assert_eq!(info.range.is_some(), ordered, "{at}");
             let mut stack = protocol.stack();

@@ -213,8 +213,10 @@ pub struct Info {
     pub default: Value,
     /// Allowed range, if the kind has an order.
     pub range: Option<Bounds>,
-    /// Meaning, from the doc comment.
-    pub meaning: String,
+    /// Lines of the doc comment. They are joined only on request: tables are made often.
+    pub doc: &'static [&'static str],
+    /// Addition to the doc comment.
+    pub note: &'static str,
     /// Source of the default.
     pub source: &'static str,
     /// Whether it came after others, so that it is left out where it holds its default: what was
@@ -222,6 +224,13 @@ pub struct Info {
     pub later: bool,
     /// Conditions. If one does not hold, it has no effect.
     pub needs: Vec<Needs>,
+}
+
+impl Info {
+    /// Meaning of the parameter, in one line.
+    pub fn meaning(&self) -> String {
+        one_line(&[self.doc, &[self.note]].concat())
+    }
 }
 
 /// Reason for which a value was refused.
@@ -375,7 +384,8 @@ macro_rules! params {
                     kind: <$type as $crate::params::Parameter>::KIND,
                     default: ({ let default: $type = $default; default }).to_value(),
                     range: $crate::params!(@range $type $(, $min, $max)? $(, $lo, $hi)?),
-                    meaning: $crate::params::one_line(&[$($doc),+]),
+                    doc: &[$($doc),+],
+                    note: "",
                     source: $source,
                     later: false $(|| $later)?,
                     needs: $crate::params::vec![$($crate::params::Needs {
@@ -533,7 +543,7 @@ mod tests {
     #[test]
     fn table_is_complete() {
         let table = Example::table();
-        assert_eq!(table[1].meaning, "How long, in all.");
+        assert_eq!(table[1].meaning(), "How long, in all.");
         assert_eq!(table[1].default, Value::Span(Span::us(40)));
         assert_eq!(table[2].kind, Kind::Choice(&["round", "flat"]));
         assert_eq!(table[2].range, None);

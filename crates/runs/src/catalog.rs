@@ -172,7 +172,7 @@ fn parameter(info: Info) -> ParameterInfo {
         max,
         choices,
         needs: info.needs.iter().map(ToString::to_string).collect(),
-        meaning: info.meaning,
+        meaning: info.meaning(),
         source: info.source,
     }
 }

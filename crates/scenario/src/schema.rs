@@ -248,7 +248,7 @@ fn params(protocol: Protocol) -> Json {
         if let Some(Bounds { max: Value::Extent(Extent::Bdp(f64::INFINITY)), .. }) = info.range {
             schema = json!({ "anyOf": [{ "const": "inf" }, schema] });
         }
-        schema["description"] = json!(format!("{} Source: {}.", info.meaning, info.source));
+        schema["description"] = json!(format!("{} Source: {}.", info.meaning(), info.source));
         schema["default"] = transport::json_value(info.default);
         (info.name.to_string(), schema)
     };

@@ -41,7 +41,6 @@
 //!   several messages under `-conn_reuse`. Here a message begins with a new window and a window of
 //!   credit, whatever those before it have learnt.
 
-use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::params::{Params, Table, Value};
@@ -85,11 +84,8 @@ impl Params for NsccRcccParams {
                     row.source = "uet-htsim, main_uec.cpp: not beside a window";
                 }
                 "max_window" => {
-                    row.meaning = format!(
-                        "{} Also the largest congestion window, and the initial one, computed with \
-                         the smallest RTT seen.",
-                        row.meaning
-                    );
+                    row.note = "Also the largest congestion window, and the initial one, computed \
+                        with the smallest RTT seen.";
                 }
                 _ => {}
             }
