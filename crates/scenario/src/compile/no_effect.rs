@@ -3,7 +3,7 @@
 //! A key that contradicts another one is an error. A key is only warned of if scenarios may have it
 //! for other runs: under another protocol, or with another value of the key that it depends on.
 
-use tidegate_algos::Stack;
+use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::Fabric;
 use tidegate_core::params::{Info, Value};
 use tidegate_core::workload::Workload;
@@ -75,13 +75,16 @@ pub(crate) fn of_stack(
         // A choice or a flag selects a mechanism, which is more than its marking.
         let is_numeric = |info: &Info| !matches!(info.default, Value::Choice(_) | Value::Flag(_));
         for info in stack.protocol().table().into_iter().filter(is_numeric) {
+            if all.iter().any(|known| known.parameter == info.name) {
+                continue;
+            }
             let bounds = info.range.map(|range| [range.min, range.max]).into_iter().flatten();
             // A parameter affects a requirement if another value of it changes the requirement.
-            let affects = [info.default].into_iter().chain(bounds).any(|value| {
+            let affects = bounds.into_iter().any(|value| {
                 let mut other = stack.clone();
                 other.set(info.name, value).is_ok() && changes(&other.requirements(properties))
             });
-            if affects && !all.iter().any(|known| known.parameter == info.name) {
+            if affects {
                 let reason = format!("because {key} is set");
                 let parameter = info.name;
                 all.push(Ineffective { parameter, depends_on: None, reason });
@@ -116,21 +119,25 @@ impl NoEffect {
         stacks: &Stacks<'_>,
         ineffective: impl Fn(&Stack) -> Vec<Ineffective>,
     ) {
-        let mut all: Vec<(String, Value, Option<String>)> = Vec::new();
+        let mut all: Vec<(Protocol, &str, Value, Option<String>)> = Vec::new();
         for stack in stacks.iter() {
-            let (protocol, ineffective) = (stack.protocol().info().name, ineffective(stack));
-            for (name, value) in chosen(stack) {
+            let (protocol, ineffective) = (stack.protocol(), ineffective(stack));
+            for (name, value) in changed(stack) {
                 let found = ineffective.iter().find(|known| known.parameter == name);
                 let reason = found.map(|found| found.reason.clone());
-                let key = format!("{protocol}.{name}");
-                match all.iter_mut().find(|(known, with, _)| *known == key && *with == value) {
-                    Some((_, _, known)) => *known = known.take().and(reason),
-                    None => all.push((key, value, reason)),
+                let is_it = |(of, known, with, _): &&mut (Protocol, &str, Value, _)| {
+                    (*of, *known, *with) == (protocol, name, value)
+                };
+                match all.iter_mut().find(is_it) {
+                    Some((.., known)) => *known = known.take().and(reason),
+                    None => all.push((protocol, name, value, reason)),
                 }
             }
         }
-        for (key, _, reason) in all {
-            reason.into_iter().for_each(|reason| self.add(key.clone(), reason));
+        for (protocol, name, value, reason) in all {
+            if let Some(reason) = reason {
+                self.parameter(protocol, (name, value), reason);
+            }
         }
     }
 
@@ -138,10 +145,18 @@ impl NoEffect {
     pub(crate) fn unused(&mut self, base: &Stack, stacks: &Stacks<'_>) {
         let protocol = base.protocol();
         if stacks.iter().all(|stack| stack.protocol() != protocol) {
-            let of = protocol.info().name;
-            for (name, _) in chosen(base) {
-                self.add(format!("{of}.{name}"), format!("because no flow uses {of}"));
+            let reason = format!("because no flow uses {}", protocol.info().name);
+            for pair in changed(base) {
+                self.parameter(protocol, pair, reason.clone());
             }
+        }
+    }
+
+    /// Adds a parameter, unless a preset has its value: a resolved scenario lists all parameters
+    /// and no preset.
+    fn parameter(&mut self, protocol: Protocol, pair: (&'static str, Value), reason: String) {
+        if presets(protocol).iter().all(|preset| !preset.parameters.contains(&pair)) {
+            self.add(format!("{}.{}", protocol.info().name, pair.0), reason);
         }
     }
 
@@ -220,17 +235,10 @@ impl NoEffect {
     }
 }
 
-/// The parameters whose values are neither defaults nor those of a preset. A resolved scenario
-/// lists all parameters and no preset.
-fn chosen(stack: &Stack) -> Vec<(&'static str, Value)> {
-    let protocol = stack.protocol();
-    let defaults = protocol.stack().values();
+/// The parameters whose values are not the defaults.
+fn changed(stack: &Stack) -> Vec<(&'static str, Value)> {
+    let defaults = stack.protocol().stack().values();
     let mut set = stack.values();
     set.retain(|pair| !defaults.contains(pair));
-    if !set.is_empty() {
-        for preset in presets(protocol) {
-            set.retain(|pair| !preset.parameters.contains(pair));
-        }
-    }
     set
 }
