@@ -108,7 +108,14 @@ impl<'a> Jobs<'a> {
 
     /// Makes and hashes the plans of these requests, several at a time. A plan that fails is left
     /// to its request.
-    pub(super) fn plan(&mut self, requests: &[Request<'a>], options: &ReproduceOptions<'_>) {
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`]
+    pub(super) fn plan(
+        &mut self,
+        requests: &[Request<'a>],
+        options: &ReproduceOptions<'_>,
+    ) -> Result<(), Error> {
         let mut sources = BTreeSet::new();
         for &(paper, figure, choice) in requests {
             let packets = figure.runs.iter().filter(|run| run.model.is_none());
@@ -126,6 +133,7 @@ impl<'a> Jobs<'a> {
         });
         let made = sources.into_iter().zip(plans);
         self.planned.extend(made.filter_map(|(source, plan)| Some((source, plan.ok()?))));
+        if options.is_interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// Indices of a figure's runs, each with all its seeds.
@@ -457,7 +465,7 @@ mod tests {
         let figure = paper.figures.iter().find(|figure| figure.name == "powertcp-alone").unwrap();
         let mut jobs = Jobs::default();
         let request = (paper, figure, None);
-        jobs.plan(&[request, request], &ReproduceOptions::default());
+        jobs.plan(&[request, request], &ReproduceOptions::default()).unwrap();
         assert_eq!(jobs.planned.len(), figure.runs.len() * SEEDS as usize);
         let numbers = jobs.request(request, false).unwrap();
         assert!(jobs.planned.is_empty(), "every plan is used");

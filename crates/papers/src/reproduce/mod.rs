@@ -314,7 +314,7 @@ pub fn reproduce(
     let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::dilated(options.dilation);
-    jobs.plan(&requests(&figures, options), options);
+    jobs.plan(&requests(&figures, options), options)?;
     let mut requested = Vec::new();
     for &(paper, figure) in &figures {
         if options.is_interrupted() {
@@ -480,7 +480,7 @@ pub fn forecast_reproduction(
     let papers = registry::papers(options.quick)?;
     let (figures, mut jobs) = (selected(&papers, selection)?, Jobs::dilated(options.dilation));
     let requests = requests(&figures, options);
-    jobs.plan(&requests, options);
+    jobs.plan(&requests, options)?;
     let mut requested = Vec::new();
     for of in requests.chunk_by(|one, other| std::ptr::eq(one.1, other.1)) {
         let mut own = BTreeSet::new();

@@ -22,7 +22,7 @@ pub(super) struct Comparison {
     /// Least tolerance, in the column's unit.
     #[serde(default)]
     slack: f64,
-    /// The limits by arithmetic, in words.
+    /// The limits in words.
     #[serde(default)]
     limited_by: String,
     columns: Vec<Column>,
@@ -52,8 +52,8 @@ struct Row {
     run: String,
     /// One value per column; NaN for none.
     values: Vec<f64>,
-    /// Values that the run cannot pass, one per column; NaN for that of the metric. By default,
-    /// those of the metrics.
+    /// Limits by arithmetic, or the source's own extremes, one per column; NaN for that of the
+    /// metric. By default, those of the metrics.
     #[serde(default)]
     limits: Vec<f64>,
 }

@@ -217,8 +217,9 @@ pub(crate) fn shared_papers() -> &'static [Paper] {
 }
 
 /// The registry's text about a figure without what has no effect on its measured values: titles,
-/// remarks, explanations, and the source's numbers and bounds of claims. A verdict follows from
-/// these and recorded values.
+/// remarks, explanations, the source's numbers and bounds of claims, and tolerances of comparisons.
+/// A verdict follows from these and recorded values. The source's numbers in comparisons and plots
+/// are part of it.
 pub(crate) fn definition(paper: &Paper, figure: &Figure) -> Result<String, Error> {
     const WORDS: [&str; 9] =
         ["about", "across", "down", "headline", "note", "result", "text", "title", "tolerance"];
