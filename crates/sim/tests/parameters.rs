@@ -52,9 +52,9 @@ fn varied(stack: &Stack, name: &str) -> Vec<Stack> {
     values(stack.protocol(), name).into_iter().filter_map(change).collect()
 }
 
-/// Each declared condition is violated by a value of its parameter, or by the default. Then, no
-/// value of the dependent parameter changes a run. Parameters of connections, which all windowed
-/// protocols have, are tested under one of them.
+/// Under each value of a parameter that violates a condition, no value of the dependent parameter
+/// changes a run. Parameters that several protocols of a family declare alike are tested under one
+/// of them.
 #[test]
 fn parameters_without_effect_change_no_run() {
     let digest = |stack: &Stack| run(lossy(stack.clone())).1.digest;
@@ -77,12 +77,20 @@ fn parameters_without_effect_change_no_run() {
                 let mut bases = varied(&base, needs.parameter);
                 bases.insert(0, base);
                 let at = format!("{}: {} without {needs}", protocol.info().name, info.name);
-                let base = bases.iter().find(fails).unwrap_or_else(|| panic!("{at}: never"));
-                let plain = digest(base);
-                for other in varied(base, info.name) {
-                    let found = catch_unwind(AssertUnwindSafe(|| digest(&other)));
-                    assert_eq!(found.ok(), Some(plain), "{at}: {:?}", other.values());
+                let bases: Vec<&Stack> = bases.iter().filter(fails).collect();
+                let mut compared = 0;
+                for base in bases {
+                    // Some extreme values are invalid in this fabric.
+                    let Ok(plain) = catch_unwind(AssertUnwindSafe(|| digest(base))) else {
+                        continue;
+                    };
+                    compared += 1;
+                    for other in varied(base, info.name) {
+                        let found = catch_unwind(AssertUnwindSafe(|| digest(&other)));
+                        assert_eq!(found.ok(), Some(plain), "{at}: {:?}", other.values());
+                    }
                 }
+                assert!(compared > 0, "{at}: never");
             }
         }
     }
