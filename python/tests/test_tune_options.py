@@ -227,9 +227,9 @@ def test_searches_alternate_by_batches(tmp_path, monkeypatch):
 
 def test_parameters_without_effect_are_left_out():
     def idle(named=(), over=None, **more):
-        plan = tidegate.load(SCENARIO, set={"transport.protocol": "poseidon", **more})
-        bench = Bench(SCENARIO, [], over or {}, 1, False, None, False)
-        return run._ineffective(plan, named, bench)
+        set = [f"{key}={value}" for key, value in more.items()]
+        bench = Bench(SCENARIO, set, over or {}, 1, False, None, False)
+        return run._ineffective("poseidon", named, bench)
 
     assert idle()["q"] == 'without target = "power-rate" or "power-cwnd"'
     assert "p" not in idle() and "m" not in idle() and "c" in idle()
@@ -237,7 +237,10 @@ def test_parameters_without_effect_are_left_out():
     assert "m" in ratio and "c" not in ratio
     # Another searched parameter, or a condition, gives it an effect.
     assert "q" not in idle(named=["q", "target"]) and "q" in idle(named=["q"])
-    assert "q" not in idle(over={"transport.params.target": ["ln-rate", "power-rate"]})
+    for table in ("transport", "protocols.poseidon"):
+        over = {f"{table}.params.target": ["ln-rate", "power-rate"]}
+        assert "q" not in idle(over=over) and "c" in idle(over=over)
+        assert "q" in idle(over={f"{table}.params.target": ["ln-rate", "constant"]})
 
 
 def test_searched_names_are_those_of_the_protocol():

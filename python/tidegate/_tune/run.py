@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -115,11 +116,18 @@ def _named(protocol: str, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(one for of, _, one in pairs if of == protocol))
 
 
-def _ineffective(plan: Plan, named: Sequence[str], bench: Bench) -> dict[str, str]:
-    """Return the parameters that no candidate gives an effect, each with the reason."""
-    over = (key.removeprefix("transport.params.") for key in bench.over)
-    varied = {*named, *over}
-    return {one.parameter: one.reason for one in plan.ineffective if one.depends_on not in varied}
+@without_warnings()
+def _ineffective(protocol: str, named: Sequence[str], bench: Bench) -> dict[str, str]:
+    """Return the parameters without effect for all candidates and conditions, with the reason."""
+    conditions = itertools.product(*bench.over.values())
+    each = (changes(dict(zip(bench.over, values, strict=True))) for values in conditions)
+    # The condition may set a parameter, so it comes after the protocol.
+    plans = (load(bench.given, set=[*bench.changes(protocol, {}), *own]) for own in each)
+    first, *others = (
+        {one.parameter: one.reason for one in plan.ineffective if one.depends_on not in named}
+        for plan in plans
+    )
+    return {name: why for name, why in first.items() if all(name in other for other in others)}
 
 
 @contextmanager
@@ -253,7 +261,7 @@ def tune(
         present = plan.resolved["transport"]["params"]
         own = axes(known[name], known.values(), selected, ranged, present)
         named = _named(name, [*(selected or ()), *ranged])
-        idle = _ineffective(plan, named, bench)
+        idle = _ineffective(name, named, bench)
         for one in named:
             if one in idle:
                 warn([f"{name}.{one} has no effect in this scenario {idle[one]}"])
