@@ -31,6 +31,8 @@ const EFFICIENCY: f64 = 0.35;
 
 /// Events of every partition between two checks of the interrupt flag: some milliseconds of work.
 const EVENTS_PER_CHECK: u64 = 1 << 15;
+/// As above, with several threads, which start again after each check.
+const EVENTS_PER_START: u64 = 1 << 17;
 /// As above, while it is unknown whether each thread has a core.
 const EVENTS_PER_PROBE: u64 = 1 << 12;
 
@@ -140,7 +142,7 @@ impl Threads {
                 if !is_worthwhile(worked + built, left, partitions) {
                     return None;
                 }
-                let choice = Choice::default();
+                let choice = Choice::after(rates.packet_hops / rates.work);
                 (Stage::Several(Several { choice, built, replay: (now, worked) }), partitions)
             }
             Stage::Several(several) if several.choice.prefers_one() => {
@@ -210,17 +212,24 @@ fn is_worthwhile(cost: Duration, left: f64, threads: usize) -> bool {
 }
 
 /// The faster number of threads of a run in several partitions, one or one per partition, by the
-/// rates of intervals of the run. The other number is tried again after a time that doubles while
-/// it is slower.
+/// rates of intervals of the run, in packet-hops per second. The other number is tried again after
+/// a time that doubles while it is slower.
+///
+/// After an interval on one thread, the caches of the other cores lack the state of their
+/// partitions, and several threads are slower for some milliseconds. So their first interval counts
+/// only if it shows that they have no cores.
 #[derive(Clone, Copy)]
 struct Choice {
     several: bool,
     /// The present interval tries the other number of threads.
     probing: bool,
+    /// The last interval used several threads.
+    warm: bool,
     /// Packet-hops and working time of the present interval so far.
     interval: (u64, Duration),
-    /// Last rates with one thread and with several, in packet-hops per second.
-    rates: [Option<f64>; 2],
+    recent: Recent,
+    /// Last rate with the other number of threads.
+    other: f64,
     /// Working time since the last trial of the other number.
     since: Duration,
     /// Working time between two trials.
@@ -233,32 +242,43 @@ struct Choice {
 const TRIAL_INTERVALS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 /// Least time between two trials, in durations of the last one.
 const TRIALS_APART: u32 = 10;
+/// Several threads that are slower than this share of one thread's rate lack a core.
+const WITHOUT_CORES: f64 = 0.5;
 
-impl Default for Choice {
-    /// Begins with several threads, and tries one soon.
-    fn default() -> Choice {
+impl Choice {
+    /// Begins with several threads. One partition had the rate `one`.
+    fn after(one: f64) -> Choice {
         Choice {
             several: true,
             probing: false,
+            warm: false,
             interval: (0, Duration::ZERO),
-            rates: [None; 2],
-            since: TRIAL_INTERVALS.0,
+            recent: Recent::default(),
+            other: one,
+            since: Duration::ZERO,
             trial_interval: TRIAL_INTERVALS.0,
             slower: 0,
         }
     }
-}
 
-impl Choice {
     /// The next interval uses one thread per partition.
     fn uses_several(&self) -> bool {
         self.several != self.probing
     }
 
+    /// Last rates with one thread and with several.
+    fn rates(&self) -> [f64; 2] {
+        let (present, other) = (self.recent.median(), self.other);
+        if self.several { [other, present] } else { [present, other] }
+    }
+
     /// Events of every partition in the next interval.
     fn events(&self) -> u64 {
-        let is_known = !self.uses_several() || self.rates[1].is_some() && !self.probing;
-        if is_known { EVENTS_PER_CHECK } else { EVENTS_PER_PROBE }
+        match (self.uses_several(), self.warm, self.probing) {
+            (true, false, _) => EVENTS_PER_PROBE,
+            (true, true, false) => EVENTS_PER_START,
+            _ => EVENTS_PER_CHECK,
+        }
     }
 
     /// One thread has been faster since the first trial.
@@ -275,29 +295,61 @@ impl Choice {
             return;
         }
         let (packet_hops, took) = std::mem::take(&mut self.interval);
-        let used = self.uses_several() as usize;
         let rate = packet_hops as f64 / took.as_secs_f64().max(1e-9);
-        self.rates[used] = Some(rate);
-        let other = self.rates[1 - used];
+        let (uses_several, was_warm) = (self.uses_several(), self.warm);
+        let one = self.rates()[0];
+        let lacks_cores = uses_several && rate < WITHOUT_CORES * one;
+        self.warm = uses_several;
+        if uses_several && !was_warm && !lacks_cores {
+            return;
+        }
         if !self.probing {
+            self.recent.add(rate);
             self.since += took;
-            // Several threads that are slower than one was have probably lost a core.
-            let is_slower = used == 1 && other.is_some_and(|one| rate < one);
+            let [one, several] = self.rates();
+            let is_slower = self.several && (lacks_cores || several < one);
             self.probing = is_slower || self.since >= self.trial_interval;
             return;
         }
         self.probing = false;
         self.since = Duration::ZERO;
-        if other.is_some_and(|other| rate > other) {
+        let present = self.recent.median();
+        if rate > present {
             self.several = !self.several;
+            (self.recent, self.other) = (Recent::default(), present);
+            self.recent.add(rate);
             self.trial_interval = TRIAL_INTERVALS.0;
             self.slower = !self.several as u32;
         } else {
+            self.other = rate;
             self.trial_interval = (self.trial_interval * 2).min(TRIAL_INTERVALS.1);
             self.slower = if self.several { 0 } else { self.slower + 1 };
         }
         // On a large fabric, a trial takes longer than most intervals.
         self.trial_interval = self.trial_interval.max(took * TRIALS_APART);
+    }
+}
+
+/// The rates of the last three intervals, so that a single one, in which the machine did something
+/// else, decides nothing.
+#[derive(Clone, Copy, Default)]
+struct Recent {
+    rates: [f64; 3],
+    number: usize,
+}
+
+impl Recent {
+    fn add(&mut self, rate: f64) {
+        self.rates.rotate_right(1);
+        self.rates[0] = rate;
+        self.number = (self.number + 1).min(self.rates.len());
+    }
+
+    /// The median, or the larger of two; 0 before the first.
+    fn median(&self) -> f64 {
+        let mut sorted = self.rates;
+        sorted[..self.number].sort_unstable_by(f64::total_cmp);
+        sorted[self.number / 2]
     }
 }
 
@@ -333,11 +385,16 @@ mod tests {
 
     #[test]
     fn replays_end_at_their_time_or_if_they_are_slow() {
-        let (choice, built) = (Choice::default(), Duration::ZERO);
+        let (choice, built) = (choice(), Duration::ZERO);
         let several = Several { choice, built, replay: (Time::us(9), TRIAL) };
         assert!(several.is_replay(Time::us(8), TRIAL / 2));
         assert!(!several.is_replay(Time::us(9), TRIAL / 2));
         assert!(!several.is_replay(Time::us(8), TRIAL));
+    }
+
+    /// A choice after one partition with the rate of the tests below.
+    fn choice() -> Choice {
+        Choice::after(1e7)
     }
 
     /// Working time of each number of threads, in ms, until `total` ms have passed; an interval has
@@ -356,12 +413,12 @@ mod tests {
 
     #[test]
     fn faster_threads_are_used_nearly_always() {
-        let mut choice = Choice::default();
+        let mut choice = choice();
         let [one, several] = worked(&mut choice, 2_000, [10_000, 15_000]);
         assert!(one < 25 && several > 1_970, "{one} {several}");
         // Other programs start: several threads take 25 times as long.
         let [one, several] = worked(&mut choice, 2_000, [10_000, 400]);
-        assert!(one > 1_700 && several < 250, "{one} {several}");
+        assert!(one > 1_600 && several < 400, "{one} {several}");
         // They end.
         let [one, several] = worked(&mut choice, 4_000, [10_000, 15_000]);
         assert!(one < 2_100 && several > 1_900, "{one} {several}");
@@ -370,29 +427,66 @@ mod tests {
     /// Threads are compared only over packet-hops.
     #[test]
     fn idle_chunks_are_no_measurement() {
-        let mut choice = Choice::default();
+        let mut choice = choice();
         for _ in 0..50 {
             choice.measured(0, Duration::from_millis(10));
             choice.measured(60, Duration::from_millis(1));
             let ms = if choice.uses_several() { 100 } else { 300 };
             choice.measured(100_000, Duration::from_millis(ms));
-            assert!(choice.several, "{:?}", choice.rates);
+            assert!(choice.several, "{:?}", choice.rates());
         }
     }
 
     /// A window of a large fabric takes longer than the least time between two trials.
     #[test]
     fn long_trials_are_rare() {
-        let mut choice = Choice::default();
+        let mut choice = choice();
         let [one, several] = worked(&mut choice, 20_000, [30, 150]);
         assert!(one < 4_000 && several > 16_000, "{one} {several}");
     }
 
     #[test]
     fn slow_threads_are_given_up_at_once() {
-        let mut choice = Choice::default();
+        let mut choice = choice();
         let [one, several] = worked(&mut choice, 400, [10_000, 9_000]);
         assert!(choice.prefers_one(), "{one} {several}");
-        assert!(several < 10, "{several}");
+        assert!(several < 40, "{several}");
+    }
+
+    /// Takes one interval at this rate.
+    fn measure(choice: &mut Choice, packet_hops_per_ms: u64) {
+        let packet_hops = choice.events();
+        choice
+            .measured(packet_hops, Duration::from_micros(1_000 * packet_hops / packet_hops_per_ms));
+    }
+
+    /// Several threads that are slower in a single interval, because the machine did something else,
+    /// are kept.
+    #[test]
+    fn single_intervals_decide_nothing() {
+        let mut choice = choice();
+        worked(&mut choice, 40, [10_000, 15_000]);
+        measure(&mut choice, 4_000);
+        assert!(choice.probing, "one thread is tried");
+        measure(&mut choice, 10_000);
+        assert!(choice.several && !choice.probing);
+        worked(&mut choice, 10, [10_000, 15_000]);
+        measure(&mut choice, 8_000);
+        assert!(choice.several && !choice.probing, "{:?}", choice.rates());
+    }
+
+    /// After one thread, the first interval of several shows their cold caches.
+    #[test]
+    fn cold_threads_are_not_compared() {
+        let mut choice = choice();
+        worked(&mut choice, 100, [10_000, 9_000]);
+        assert!(!choice.several);
+        while !choice.probing {
+            measure(&mut choice, 10_000);
+        }
+        measure(&mut choice, 8_000);
+        assert!(choice.probing, "cold");
+        measure(&mut choice, 15_000);
+        assert!(choice.several);
     }
 }
