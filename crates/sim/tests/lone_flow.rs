@@ -173,17 +173,24 @@ fn flows_with_windows_below_a_packet_are_equal() {
     }
 }
 
-/// At its goal, the utilisation of a lone flow's path is on both sides of `eta`.
+/// A path is congested by more than the queue of a lone flow, also if its links are slower than the
+/// NIC.
 #[test]
-fn hpcc_with_plb_keeps_its_path_alone() {
-    for rule in ["htsim", "rounds"] {
-        let fabric = leaf_spine(2, 1, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1_000);
-        let mut stack = stack("hpcc");
-        stack.set("plb", Value::Choice(rule)).unwrap();
-        let (_, outcome) =
-            run(setup(fabric, stack, vec![unlimited(0, 1, Time::ZERO)], Time::ms(2)));
-        let uplinks = outcome.links.iter().filter(|link| link.from == Node::Switch(0));
-        let used = uplinks.filter(|link| link.to != Node::Host(0) && link.packets > 0);
-        assert_eq!(used.count(), 1, "{rule}");
+fn lone_flows_with_plb_keep_their_path() {
+    for name in ["hpcc", "powertcp", "theta-powertcp", "poseidon", "swift"] {
+        for (rule, rate) in [("htsim", 100), ("rounds", 100), ("htsim", 40), ("rounds", 40)] {
+            let (nic, uplink) = (Rate::gbps(100), Rate::gbps(rate));
+            let fabric = leaf_spine(2, 1, 4, nic, uplink, Span::us(1), 1_000);
+            let mut stack = stack(name);
+            stack.set("plb", Value::Choice(rule)).unwrap();
+            let flows = vec![unlimited(0, 1, Time::ZERO)];
+            let mut setup = setup(fabric, stack, flows, Time::ms(3));
+            // A start at the NIC's rate congests a slower path.
+            setup.warmup = Time::ms(1);
+            let (_, outcome) = run(setup);
+            let uplinks = outcome.links.iter().filter(|link| link.from == Node::Switch(0));
+            let used = uplinks.filter(|link| link.to != Node::Host(0) && link.packets > 0);
+            assert_eq!(used.count(), 1, "{name}, {rule}, {rate} Gbit/s");
+        }
     }
 }

@@ -18,7 +18,7 @@
 //! * normalised power `Γ = λ · ν / (b² · τ)`; the largest over the hops applies
 //! * smoothed: `Γs = (Γs · (τ − dt) + Γ · dt) / τ`, with `dt` at most `τ`
 //! * window (eq. 7): `cwnd = γ · (cwnd_old / Γs + β) + (1 − γ) · cwnd`, pacing at `cwnd / τ`
-//! * `cwnd_old` is the window of a round trip ago
+//! * `cwnd_old` is the window at the start of the round trip
 //!
 //! In equilibrium (theorem 1) the windows at a link add up to `b · τ + Σβ` and its queue is `Σβ`.
 //!
@@ -83,6 +83,16 @@
 //!   divides the latest window, as in Algorithm 1 and in that stack. If it divided the previous
 //!   window, to whose packets it belongs, the windows of flows that are out of phase would
 //!   oscillate, too.
+//! * The law needs records of the way back, too (section 3.3). As in the authors' simulator, only
+//!   data packets collect them, so a congested way back is not seen.
+//! * `cwnd_old` is the window at the start of the present round trip, which is up to a round trip
+//!   old; in eq. 7 it is that of exactly one round trip ago.
+//! * While the window does not limit sending, it only falls: it does not return to the value before
+//!   a short peak of power within the same round trip, as in Algorithm 1.
+//! * The paper has no PLB. With `plb`, a path is congested if power exceeds the equilibrium of a
+//!   flow that is alone on it, `1 + β / (b · τ)`, by 0.05, so a queue of a twentieth of a BDP. A
+//!   lone flow keeps its path. Flows that share a link are near their common equilibrium, whose
+//!   queue may be shorter; then they keep their paths, too.
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * After a loss, a round trip ends with the acknowledgement of a packet that left after its
@@ -184,6 +194,8 @@ pub struct PowerTcp {
     max_window: f64,
     /// In picoseconds.
     tau: f64,
+    /// Power above which the path is congested.
+    congested_power: f64,
     /// Records of the previous acknowledgement.
     previous: PreviousHops,
 }
@@ -192,6 +204,14 @@ pub struct PowerTcp {
 /// B.
 const TIME_WRAP: Span = Span::ns(1 << 24);
 const BYTES_WRAP: u64 = 128 << 20;
+
+/// Power above which a path is congested: that of the equilibrium of a lone flow with this β, and
+/// of a queue of a twentieth of a BDP. Our choice; PowerTCP has no PLB.
+pub(super) fn congested_power(beta: f64, tau: f64, path: &Path) -> f64 {
+    const QUEUE: f64 = 0.05;
+    let bottleneck_bdp = path.bottleneck_rate.as_bps() as f64 * tau / 8e12;
+    1.0 + beta / bottleneck_bdp + QUEUE
+}
 
 /// Hop with the largest power in an acknowledgement.
 struct Worst {
@@ -245,6 +265,7 @@ impl CongestionControl for PowerTcp {
             min_window,
             max_window,
             tau,
+            congested_power: congested_power(params.beta.bytes(bdp), tau, path),
             previous: PreviousHops::default(),
         }
     }
@@ -283,7 +304,7 @@ impl CongestionControl for PowerTcp {
     }
 
     fn is_congested(&self, _params: &PowerTcpParams, _ack: &Ack<'_>) -> bool {
-        self.power > 1.0
+        self.power > self.congested_power
     }
 
     fn limit(&self, _params: &PowerTcpParams) -> Limit {

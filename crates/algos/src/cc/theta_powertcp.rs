@@ -76,7 +76,8 @@
 //!   sending in the last round trip.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
 //!   authors' simulator.
-//! * `β = HostBw · τ / N` with N = 100, as for PowerTCP.
+//! * `β = HostBw · τ / N` with N = 100, as for PowerTCP. PLB's congested paths (`plb`) are those of
+//!   PowerTCP, too.
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
@@ -94,6 +95,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use super::powertcp::congested_power;
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, CongestionControl, ConnectionDefaults, Dash, Extent, Limit, Loss, LossKind, Marker,
@@ -154,6 +156,8 @@ pub struct ThetaPowerTcp {
     tau: f64,
     /// Part of τ that RTTs exclude.
     excluded: f64,
+    /// Power above which the path is congested.
+    congested_power: f64,
 }
 
 impl CongestionControl for ThetaPowerTcp {
@@ -207,6 +211,7 @@ impl CongestionControl for ThetaPowerTcp {
             pipe_tau: tau,
             tau,
             excluded: (tau - measured).max(0.0),
+            congested_power: congested_power(params.beta.bytes(bdp), tau, path),
         }
     }
 
@@ -237,7 +242,7 @@ impl CongestionControl for ThetaPowerTcp {
     }
 
     fn is_congested(&self, _params: &ThetaPowerTcpParams, _ack: &Ack<'_>) -> bool {
-        self.power > 1.0
+        self.power > self.congested_power
     }
 
     fn limit(&self, _params: &ThetaPowerTcpParams) -> Limit {
