@@ -79,9 +79,11 @@
 //! * Below one packet the window becomes one packet in flight, sent at `W / T`, at no less than
 //!   `min_rate`, as in the public simulator (rdma-hw.cc). Without `pacing` it becomes one packet
 //!   every `RTT · packet / W`, so that a long RTT slows a flow down twice.
+//! * While the window does not limit sending, it only falls: it does not return to the value before
+//!   a short peak of `U` within the same round trip, as in Algorithm 1.
 //! * The window persists over idle times; the paper does not specify this.
 //! * PLB specifies marks and delays as signals of a congested path; under HPCC a path is congested
-//!   if `U > 1`, so that a queue grows. HPCC keeps a busy link at `η`, however many flows share it,
+//!   if `U > 1`, so by a queue at a busy link. HPCC keeps a busy link at `η`, however many flows share it,
 //!   so `U > η` would hold for a lone flow, too. So PLB (`plb`) rarely changes paths under HPCC,
 //!   also if flows share one.
 

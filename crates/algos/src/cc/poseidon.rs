@@ -71,6 +71,8 @@
 //!   / A`.
 //! * In `brownfield` the base RTT is subtracted from the delay of the other hops; otherwise an idle
 //!   path would count as congested.
+//! * Targets that scale with the window (figure 23) use the rate that the window would give at the
+//!   base RTT, so that they have the same bounds as those that scale with the rate.
 //! * Power targets are scaled to equal eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p +
 //!   k`, so that `q` changes only the shape. For `q → 0` they become eq. 3.
 //! * A connection that was idle for longer than a fixed time restarts, as under Swift, on whose

@@ -19,7 +19,7 @@
 //! Once a round trip, with the new RTT and `R` the rate (Algorithm 1):
 //!
 //! * `d = (1 − α) · d + α · (rtt − rtt before)`, gradient `g = d / min_rtt`
-//! * `rtt < T_low`: `R += δ`
+//! * `rtt < T_low`: `R += δ`, or `hyper` as below
 //! * `rtt > T_high`: `R *= 1 − β · (1 − T_high / rtt)`
 //! * otherwise, if `g ≤ 0`: `R += δ`, or a larger step (`hyper`) after five consecutive increases
 //! * otherwise: `R *= 1 − β · g`
@@ -66,7 +66,14 @@
 //!   paced, where the paper updates with every segment of 16 to 64 KB and paces segments. Increases
 //!   are proportional to the NIC's rate: 10 and 50 Mbit/s are for 10 Gbit/s.
 //! * The first round trip only stores its RTT.
-//! * Every increase counts towards the five, also one below `t_low`, as in that simulator.
+//! * Every increase counts towards the five, and all further ones are by `hyper`, also below
+//!   `t_low`, as in that simulator. In the paper, `t_low` has no hyper increase, so a short path
+//!   starts up to five times faster here.
+//! * The authors' published code fragment (timely-code-snippet.cc) has rules that that simulator
+//!   lacks, and so does this file: a decrease is at most half, here it may reach `min_rate`; the
+//!   five are consecutive negative differences of RTTs, not increases; increments are scaled by
+//!   the time since the last one, up to `min_rtt`; and it recommends a weight of 0.02 and no
+//!   `t_low` for packets that are paced one by one.
 //! * The rate grows only if it limited sending in the last round trip.
 //! * By default no window bounds the bytes in flight: `max_window` is very large. `max_window =
 //!   "1BDP"` is the variant with a window of HPCC's evaluation.
@@ -114,7 +121,8 @@ params! {
         min_rtt: Span = Span::us(20), within Span::ns(100) => Span::ms(100),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// Weight of the newest difference.
-        alpha: f64 = 0.875, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.3";
+        alpha: f64 = 0.875, in 0.001..=1.0,
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// Gain of decreases.
         beta: f64 = 0.8, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.4";
         /// Gain of decreases under `patched`.

@@ -14,8 +14,8 @@
 //!
 //! With `full` a full packet on the wire, `credit` the mean size of a credit, `C` a link's rate:
 //!
-//! * share of a link for credits: `credit / (credit + full)`, which is 5.2 %; `c_max` is that of
-//!   the receiver's link
+//! * share of a link for credits: `credit / (credit + full)`, which is 5.4 % by default, and 5.2 %
+//!   for the authors' mean of 84 bytes; `c_max` is that of the receiver's link
 //! * first rate: `c = α c_max · min(1, n / 40)` for a sender with `n` packets left
 //! * once a round trip, before a credit leaves, and if data has arrived: `loss` is the share of
 //!   credits that are missing in the numbers returned with data, `target = s (1 − c / c_max)`

@@ -50,8 +50,12 @@
 //!   buckets, below zero if necessary, and no credit is issued until they recover. A sender takes
 //!   at most a BDP for one receiver, including unused credit, but always at least a packet; it
 //!   takes whole packets, so that a message's credit is the sum of its packets.
-//! * Every packet raises a bucket, including marked ones; both loops divide by the smaller bucket,
-//!   and their floors are 0.1 and 0.03 BDP.
+//! * Every packet from a sender raises its buckets and counts in `F`: also marked ones, requests and
+//!   replies, where Algorithm 1 names data. Both loops divide by the smaller bucket, and their
+//!   floors are 0.1 and 0.03 BDP. That one and a half buckets lie between two decreases, and that
+//!   `α` begins at 0, are its rules, too.
+//! * A request for credit is part of the first data packet. The paper's is a packet of its own if
+//!   only a part of the message waits for credit (`UnschT` above a BDP).
 //! * A bucket is compared before a packet's credit is added, so it can be exceeded by one packet.
 //! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every
 //!   30 ns.
@@ -70,6 +74,9 @@
 //!   raised, by one packet more. Otherwise a path that holds few packets is not filled: without the
 //!   latter, 8 receivers of one congested sender each receive 0.65 of their link instead of 0.98
 //!   (10 Gbit/s, 4,096 B, links of 500 ns).
+//! * The credit of a sender that has been silent for long returns to the budget. If the sender then
+//!   spends it after all, `b` exceeds `B` by it for a while, which Algorithm 1 excludes.
+//! * A message that has not been announced precedes announced ones at its sender.
 //! * Loss recovery, which the paper takes from Homa without detail: receivers request packets that
 //!   timeouts show to be lost, senders repeat announcements, both with exponential backoff, and the
 //!   receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces a
