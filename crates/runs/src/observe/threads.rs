@@ -460,8 +460,8 @@ mod tests {
             .measured(packet_hops, Duration::from_micros(1_000 * packet_hops / packet_hops_per_ms));
     }
 
-    /// Several threads that are slower in a single interval, because the machine did something else,
-    /// are kept.
+    /// Several threads that are slower in a single interval are kept, because the machine may have
+    /// done something else.
     #[test]
     fn single_intervals_decide_nothing() {
         let mut choice = choice();

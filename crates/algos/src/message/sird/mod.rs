@@ -50,8 +50,8 @@
 //!   buckets, below zero if necessary, and no credit is issued until they recover. A sender takes
 //!   at most a BDP for one receiver, including unused credit, but always at least a packet; it
 //!   takes whole packets, so that a message's credit is the sum of its packets.
-//! * Every packet from a sender raises its buckets and counts in `F`: also marked ones, requests and
-//!   replies, where Algorithm 1 names data. Both loops divide by the smaller bucket, and their
+//! * Every packet from a sender raises its buckets and counts in `F`, also marked ones, requests
+//!   and replies, where Algorithm 1 names data. Both loops divide by the smaller bucket, and their
 //!   floors are 0.1 and 0.03 BDP. That one and a half buckets lie between two decreases, and that
 //!   `α` begins at 0, are its rules, too.
 //! * A request for credit is part of the first data packet. The paper's is a packet of its own if
