@@ -362,7 +362,7 @@ macro_rules! params {
                 $(
                     let is_later = false $(|| $later)?;
                     if !is_later || self.$field != { let default: $type = $default; default } {
-                        shown.field($crate::params::key(stringify!($field)), &self.$field);
+                        shown.field(const { $crate::params::key(stringify!($field)) }, &self.$field);
                     }
                 )*
                 shown.finish()
@@ -380,7 +380,7 @@ macro_rules! params {
                 #[allow(unused_imports)]
                 use $crate::params::Parameter as _;
                 $crate::params::vec![$($crate::params::Info {
-                    name: $crate::params::key(stringify!($field)),
+                    name: const { $crate::params::key(stringify!($field)) },
                     kind: <$type as $crate::params::Parameter>::KIND,
                     default: ({ let default: $type = $default; default }).to_value(),
                     range: $crate::params!(@range $type $(, $min, $max)? $(, $lo, $hi)?),
@@ -389,21 +389,21 @@ macro_rules! params {
                     source: $source,
                     later: false $(|| $later)?,
                     needs: $crate::params::vec![$($crate::params::Needs {
-                        parameter: $crate::params::key(stringify!($on)),
+                        parameter: const { $crate::params::key(stringify!($on)) },
                         values: $crate::params::Values::values($values),
                         is_one_of: $crate::params!(@relation $relation),
                     },)*],
                 },)*]
             }
             fn get(&self, name: &str) -> Option<$crate::params::Value> {
-                $(if name == $crate::params::key(stringify!($field)) {
+                $(if name == const { $crate::params::key(stringify!($field)) } {
                     return Some($crate::params::Parameter::to_value(self.$field));
                 })*
                 let _ = name;
                 None
             }
             fn store(&mut self, name: &str, value: $crate::params::Value) -> bool {
-                $(if name == $crate::params::key(stringify!($field)) {
+                $(if name == const { $crate::params::key(stringify!($field)) } {
                     let value = <$type as $crate::params::Parameter>::from_value(value);
                     return value.map(|x| self.$field = x).is_some();
                 })*
@@ -435,8 +435,11 @@ pub use alloc::{string::String as Text, vec};
 
 /// The key of a field: its name, without the prefix of raw identifiers.
 #[doc(hidden)]
-pub fn key(field: &'static str) -> &'static str {
-    field.strip_prefix("r#").unwrap_or(field)
+pub const fn key(field: &'static str) -> &'static str {
+    match field.as_bytes() {
+        [b'r', b'#', ..] => field.split_at(2).1,
+        _ => field,
+    }
 }
 
 /// Declares a parameter type with a few named values.
