@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::fabric::{Ecn, Fabric, Node, PortEnds};
 use tidegate_core::routes::Reach;
 use tidegate_core::workload::{Flow, Workload};
-use tidegate_core::{FabricProperties, Message, Path, Time};
+use tidegate_core::{FabricProperties, Message, Path, Rate, Time};
 
 use super::transport::Stacks;
 
@@ -44,6 +45,48 @@ pub(crate) fn warn_of_unequal_paths(reach: Reach, warnings: &mut Vec<String>) {
              transport.bdp to the BDP of the slowest",
             spread.as_us_f64(),
             base_rtt.as_us_f64()
+        ));
+    }
+}
+
+/// Warns of ports that are much slower than hosts and mark from the same queue, which a protocol
+/// requires for the rate of hosts.
+pub(crate) fn warn_of_slow_marking_ports(
+    stacks: &Stacks<'_>,
+    properties: &FabricProperties,
+    fabric: &Fabric,
+    warnings: &mut Vec<String>,
+) {
+    let bdp_bytes = properties.port_bdp_bytes();
+    let required = |stack: &tidegate_algos::Stack| {
+        stack.requirements(properties).ecn.map(|marking| marking.resolved(bdp_bytes))
+    };
+    let required: Vec<Ecn> = stacks.iter().filter_map(required).collect();
+    let marking = |port: u32| {
+        let PortEnds { from, to } = fabric.port_ends(port);
+        let Node::Switch(switch) = from else { return None };
+        let ecn = fabric.switches[switch as usize].ecn?;
+        let marks = !(ecn.core_only && fabric.host_at(to).is_some());
+        let is_unscaled = ecn.per.is_none() && required.contains(&ecn);
+        (marks && is_unscaled).then_some((fabric.rate(port), ecn))
+    };
+    let ports = 0..2 * fabric.links.len() as u32;
+    let slowest = ports.filter_map(marking).min_by_key(|&(rate, _)| rate);
+    let Some((slowest, ecn)) = slowest else { return };
+    let ports_per_host = u64::from(properties.ports.max(1));
+    let hosts = Rate::bps(properties.host_rate.as_bps() / ports_per_host);
+    if 2 * slowest.as_bps() <= hosts.as_bps() {
+        let Ecn { min_bytes, max_bytes, max_probability, .. } = ecn;
+        let ramp = match min_bytes == max_bytes {
+            true => String::new(),
+            false => format!("kmax = \"{max_bytes}B\", pmax = {max_probability}, "),
+        };
+        warnings.push(format!(
+            "ports of {slowest} mark from {:.1} KB, as ports of {hosts} do, which is a queue of \
+             {:.1} us: set switch.ecn = {{ kmin = \"{min_bytes}B\", {ramp}per = \"{hosts}\" }} \
+             to scale the threshold by the rate of each port",
+            min_bytes / 1e3,
+            min_bytes * 8e6 / slowest.as_bps() as f64,
         ));
     }
 }
@@ -113,6 +156,41 @@ mod tests {
         let (_, values) = text.split_once("; set ").unwrap();
         let found = warnings(&values.replace(" and ", ", "));
         assert!(!found.iter().any(|text| text.starts_with("poseidon")), "{found:?}");
+    }
+
+    #[test]
+    fn slow_ports_with_unscaled_marking_are_reported() {
+        let plan = |rate: &str, protocol: &str, switch: &str| {
+            let text = format!(
+                "duration = '1ms'\ntransport = {{ protocol = '{protocol}' }}\n{switch}\n\
+                 [fabric]\nkind = 'graph'\nhosts = ['fast', 'slow']\nswitches = ['s']\nlinks = [\
+                 {{ a = 'fast', b = 's', rate = '100Gbps', delay = '1us' }}, \
+                 {{ a = 'slow', b = 's', rate = '{rate}', delay = '1us' }}]\n\
+                 [[flows]]\nsrc = 'fast'\ndst = 'slow'\n"
+            );
+            load(&text, "x.toml", &[]).unwrap()
+        };
+        let count = |plan: &crate::Plan| {
+            plan.warnings.iter().filter(|text| text.contains("mark from")).count()
+        };
+        let slow = plan("10Gbps", "dctcp", "");
+        assert_eq!(count(&slow), 1, "{:?}", slow.warnings);
+        let text = slow.warnings.iter().find(|text| text.contains("mark from")).unwrap();
+        assert!(text.starts_with("ports of 10Gbps mark from"), "{text}");
+        let again = load(&slow.resolved.to_string(), "x.json", &[]).unwrap();
+        assert_eq!(again.warnings, slow.warnings);
+        // The suggested setting has no warning.
+        let (_, setting) = text.split_once("set switch.ecn = ").unwrap();
+        let (setting, _) = setting.split_once(" to scale").unwrap();
+        let scaled = plan("10Gbps", "dctcp", &format!("switch = {{ ecn = {setting} }}"));
+        assert_eq!(count(&scaled), 0, "{:?}", scaled.warnings);
+        // Without marking, with a chosen threshold, and at similar rates.
+        let others = [
+            plan("10Gbps", "swift", ""),
+            plan("10Gbps", "dctcp", "switch = { ecn = { kmin = '30KB' } }"),
+            plan("75Gbps", "dctcp", ""),
+        ];
+        assert!(others.iter().all(|plan| count(plan) == 0));
     }
 
     #[test]

@@ -300,6 +300,7 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     if set_bdp.is_none() {
         domain::warn_of_unequal_paths(routes.reach(), &mut warnings);
     }
+    domain::warn_of_slow_marking_ports(&stacks, &properties, &fabric, &mut warnings);
     let shortest = paths::shortest(&fabric, &routes, &workload, &properties);
     domain::outside(&stacks, &workload, &properties, shortest, &mut warnings);
     let shortest = shortest.unwrap_or_else(|| properties.path());
