@@ -362,7 +362,8 @@ macro_rules! params {
                 $(
                     let is_later = false $(|| $later)?;
                     if !is_later || self.$field != { let default: $type = $default; default } {
-                        shown.field(const { $crate::params::key(stringify!($field)) }, &self.$field);
+                        let key = const { $crate::params::key(stringify!($field)) };
+                        shown.field(key, &self.$field);
                     }
                 )*
                 shown.finish()
