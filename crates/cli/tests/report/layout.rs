@@ -33,6 +33,7 @@ fn results_come_before_settings() {
         "Goodput over time",
         "Windows over time",
         "Queues",
+        "Switch buffers",
         "Busiest switch ports",
         "Scenario",
         "Fabric",

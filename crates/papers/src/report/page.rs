@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_results::{FctSummary, Fixed, Summary, is_maximum};
+use tidegate_results::{FctSummary, Fixed, GroupSummary, QueueBytes, Summary, is_maximum};
 
 use super::charts;
 use super::configurations::{Configuration, comparable};
@@ -65,6 +65,9 @@ pub(crate) fn runs(
             plots
         });
         html.push_str(&plots_of(title, plots.collect(), data));
+    }
+    if runs.iter().any(|run| !run.summary.switches.is_empty()) {
+        html.push_str(&section("Switch buffers", &buffers(runs)));
     }
     html.push_str(&section("Busiest switch ports", &links(runs)));
     if runs.iter().any(|run| run.summary.pauses.is_some()) {
@@ -271,13 +274,42 @@ fn fixed(value: Option<Fixed>) -> String {
     number(value.map(Fixed::as_f64))
 }
 
+/// Two tables of the labels of each run: their traffic, and the completion of their messages.
 fn groups(runs: &[Run]) -> String {
-    let titles = [
-        ("run", false),
-        ("label", false),
+    type Cells = fn(&GroupSummary) -> Vec<String>;
+    let of_groups = |titles: &[(&'static str, bool)], cells: Cells| {
+        let titles = [&[("run", false), ("label", false)], titles].concat();
+        let row = |(run, group): (&Run, &GroupSummary)| Row {
+            protocol: Some(group.protocol.clone()),
+            label: Some(group.label.clone()),
+            cells: [vec![escaped(&run.title), escaped(&group.label)], cells(group)].concat(),
+        };
+        let all =
+            runs.iter().flat_map(|run| run.summary.groups.iter().map(move |group| (run, group)));
+        table(&titles, all.map(row))
+    };
+    let traffic = [
         ("flows since 0", true),
-        ("goodput per flow Gbit/s", true),
+        ("offered Gbit/s", true),
+        ("configured", true),
+        ("goodput Gbit/s", true),
+        ("per flow", true),
         ("Jain", true),
+        ("resent KB", true),
+    ];
+    let mut html = of_groups(&traffic, |group| {
+        let resent = group.retransmitted_bytes as f64 / 1e3;
+        vec![
+            group.flows.to_string(),
+            number(group.offered_gbps),
+            number(group.asked_gbps.filter(|set| is_far(group.offered_gbps, *set))),
+            number(group.goodput_gbps.total),
+            number(group.goodput_gbps.mean),
+            number(group.goodput_gbps.jain),
+            number(Some(resent).filter(|sent| *sent > 0.0)),
+        ]
+    });
+    let completion = [
         ("messages unfinished", true),
         ("finished", true),
         ("FCT p50 µs", true),
@@ -287,29 +319,19 @@ fn groups(runs: &[Run]) -> String {
         ("p99", true),
         ("p99.9", true),
     ];
-    let rows = runs.iter().flat_map(|run| {
-        run.summary.groups.iter().map(|group| {
-            let fct = &group.fct;
-            let cells = vec![
-                escaped(&run.title),
-                escaped(&group.label),
-                group.flows.to_string(),
-                number(group.goodput_gbps.mean),
-                number(group.goodput_gbps.jain),
-                fct.unfinished.to_string(),
-                finished(fct),
-                percentile(fct.is_lower_bound(500), fct.p50_us),
-                tail(fct, 10, fct.is_lower_bound(10), fct.p99_us),
-                tail(fct, 1, fct.is_lower_bound(1), fct.p999_us),
-                percentile(fct.is_slowdown_lower_bound(500), fct.slowdown.p50),
-                tail(fct, 10, fct.is_slowdown_lower_bound(10), fct.slowdown.p99),
-                tail(fct, 1, fct.is_slowdown_lower_bound(1), fct.slowdown.p999),
-            ];
-            let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
-            Row { protocol, label, cells }
-        })
-    });
-    let mut html = table(&titles, rows);
+    html.push_str(&of_groups(&completion, |group| {
+        let fct = &group.fct;
+        vec![
+            fct.unfinished.to_string(),
+            finished(fct),
+            percentile(fct.is_lower_bound(500), fct.p50_us),
+            tail(fct, 10, fct.is_lower_bound(10), fct.p99_us),
+            tail(fct, 1, fct.is_lower_bound(1), fct.p999_us),
+            percentile(fct.is_slowdown_lower_bound(500), fct.slowdown.p50),
+            tail(fct, 10, fct.is_slowdown_lower_bound(10), fct.slowdown.p99),
+            tail(fct, 1, fct.is_slowdown_lower_bound(1), fct.slowdown.p999),
+        ]
+    }));
     if html.contains(BOUND) {
         html.push_str(&note(&format!(
             "{BOUND} marks a lower bound: too many messages of the class are unfinished for the \
@@ -319,6 +341,56 @@ fn groups(runs: &[Run]) -> String {
     }
     if html.contains(&format!("{MAXIMUM} ")) {
         html.push_str(&note(MAXIMUM_NOTE));
+    }
+    html
+}
+
+/// Whether the drawn load differs from the configured one, so that both are shown.
+fn is_far(drawn: Option<f64>, configured: f64) -> bool {
+    const OFF: f64 = 0.05;
+    drawn.is_some_and(|drawn| (drawn / configured - 1.0).abs() > OFF)
+}
+
+/// Buffers of switches with hosts and of those without, in each run.
+fn buffers(runs: &[Run]) -> String {
+    let titles = [
+        ("run", false),
+        ("switches", false),
+        ("samples", true),
+        ("mean KB", true),
+        ("p99 KB", true),
+        ("max KB", true),
+        ("drops", true),
+    ];
+    let row = |run: &Run, with_hosts: bool| {
+        let all = run.summary.switches.iter();
+        let some: Vec<_> = all.filter(|switch| (switch.hosts > 0) == with_hosts).collect();
+        let samples = some.first()?.samples;
+        let bytes = |of: fn(&QueueBytes) -> Option<f64>| {
+            some.iter().filter_map(move |switch| Some(of(&switch.buffer_bytes)? / 1e3))
+        };
+        let mean = bytes(|of| of.mean).sum::<f64>() / some.len() as f64;
+        let p99 = number(bytes(|of| of.p99).reduce(f64::max));
+        let is_maximum = p99 != NONE && is_maximum(samples, 10);
+        let cells = vec![
+            escaped(&run.title),
+            format!("{} {}", some.len(), if with_hosts { "with hosts" } else { "without hosts" }),
+            samples.to_string(),
+            number(Some(mean)),
+            if is_maximum { format!("{MAXIMUM} {p99}") } else { p99 },
+            number(bytes(|of| of.max).reduce(f64::max)),
+            some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
+        ];
+        Some(Row { protocol: run.protocol.clone(), label: None, cells })
+    };
+    let rows = [true, false]
+        .into_iter()
+        .flat_map(|tors| runs.iter().filter_map(move |run| row(run, tors)));
+    let mut html = table(&titles, rows);
+    if html.contains(&format!("{MAXIMUM} ")) {
+        html.push_str(&note(
+            "max: the 99th percentile of fewer than 100 samples is their maximum.",
+        ));
     }
     html
 }
