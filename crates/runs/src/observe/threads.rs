@@ -6,8 +6,9 @@
 //! is discarded. Otherwise the decision is repeated each time the working time has doubled, because
 //! a run may need longer than that to reach its load. From the change on, the run compares one
 //! thread for all partitions with one for each, again and again, because other programs may start.
-//! If one thread is faster from the beginning, the run returns to one partition, unless it is too
-//! late for that to pay: on one thread, several partitions cost more than one.
+//! If one thread is faster twice in a row, the run returns to one partition, unless it is too late
+//! for that to pay: on one thread, several partitions cost more than one. Then it decides again
+//! when the working time has doubled.
 
 use std::time::Duration;
 
@@ -61,6 +62,13 @@ struct Rates {
 }
 
 impl Trial {
+    /// A run that is built anew, and decides at this working time.
+    fn until(decision: Duration, most: usize, built: Duration) -> Trial {
+        let next_check = decision / IDLE_CHECKS;
+        let last = (Duration::ZERO, Time::ZERO, 0);
+        Trial { most, built, idle: 1, next_check, decision, last }
+    }
+
     /// Checks the idle cores if it is time to.
     fn check_idle(&mut self, worked: Duration) {
         if worked >= self.next_check {
@@ -88,8 +96,12 @@ impl Trial {
 /// A run in several partitions.
 struct Several {
     choice: Choice,
+    /// Maximum number of threads.
+    most: usize,
     /// Duration of building the run in one partition.
     built: Duration,
+    /// Rate in one partition, in packet-hops per second.
+    alone: f64,
     /// The run repeats its beginning on all threads up to this time. Its rates are not compared,
     /// because the load may rise, and memory is new. In one partition, the beginning took this
     /// working time: with more, the comparison begins.
@@ -112,18 +124,16 @@ pub(super) struct Threads {
 enum Stage {
     Trial(Trial),
     Several(Several),
-    /// The choice does not change any more.
-    Decided,
+    /// The run may use only one thread.
+    OneThread,
 }
 
 impl Threads {
     /// For a run that may use at most this number of threads, and took this time to build in one
     /// partition.
     pub(super) fn up_to(most: usize, built: Duration) -> Threads {
-        let (next_check, decision) = (TRIAL / IDLE_CHECKS, TRIAL);
-        let last = (Duration::ZERO, Time::ZERO, 0);
-        let trial = Trial { most, built, idle: 1, next_check, decision, last };
-        let stage = if most > 1 { Stage::Trial(trial) } else { Stage::Decided };
+        let trial = Stage::Trial(Trial::until(TRIAL, most, built));
+        let stage = if most > 1 { trial } else { Stage::OneThread };
         Threads { stage, worked: Duration::ZERO }
     }
 
@@ -135,22 +145,26 @@ impl Threads {
             Stage::Trial(trial) if worked >= trial.decision => {
                 let (rates, most) = trial.decide(worked, now, engine.packet_hops())?;
                 let (built, left) = (trial.built, left * rates.work);
-                if !is_worthwhile(worked + built, left, most) {
+                let pays = |threads| pays(worked + built, left * share_saved(threads));
+                if !pays(most) {
                     return None;
                 }
                 let partitions = partitions_worth(&plan.fabric, most, rates.packet_hops);
-                if !is_worthwhile(worked + built, left, partitions) {
+                if !pays(partitions) {
                     return None;
                 }
-                let choice = Choice::after(rates.packet_hops / rates.work);
-                (Stage::Several(Several { choice, built, replay: (now, worked) }), partitions)
+                let alone = rates.packet_hops / rates.work;
+                let (choice, replay) = (Choice::after(alone), (now, worked));
+                let most = trial.most;
+                (Stage::Several(Several { choice, most, built, alone, replay }), partitions)
             }
-            Stage::Several(several) if several.choice.prefers_one() => {
+            Stage::Several(Several { choice, most, built, alone, .. }) if choice.prefers_one() => {
                 let left = left * worked.as_secs_f64() / now.as_s_f64();
-                if !is_worthwhile(worked + several.built, left, 2) {
+                let saved = left * (1.0 - choice.rates()[0] / *alone);
+                if !pays(worked + *built, saved) {
                     return None;
                 }
-                (Stage::Decided, 1)
+                (Stage::Trial(Trial::until(worked * 2, *most, *built)), 1)
             }
             _ => return None,
         };
@@ -175,23 +189,28 @@ impl Threads {
         };
         loop {
             let partitions = engine.partitions();
-            let mut events = EVENTS_PER_CHECK;
-            if let Stage::Several(Several { choice, .. }) = &self.stage {
-                engine.set_threads(if choice.uses_several() { partitions } else { 1 });
-                events = choice.events();
-            }
+            let events = match &self.stage {
+                Stage::Several(Several { choice, .. }) => {
+                    engine.set_threads(if choice.uses_several() { partitions } else { 1 });
+                    choice.events()
+                }
+                _ if partitions > 1 => EVENTS_PER_START,
+                _ => EVENTS_PER_CHECK,
+            };
             let (watch, before) = (Stopwatch::start(), engine.packet_hops());
             let work = events * (partitions * engine.ranks()) as u64;
             let is_done = engine.advance_some(until, work).map_err(failed)?;
             let took = watch.wall();
             self.worked += took;
             match &mut self.stage {
-                Stage::Several(several) if several.is_replay(engine.now(), self.worked) => {}
+                Stage::Several(several) if several.is_replay(engine.now(), self.worked) => {
+                    several.choice.warm = true;
+                }
                 Stage::Several(several) => {
                     several.choice.measured(engine.packet_hops() - before, took);
                 }
                 Stage::Trial(trial) => trial.check_idle(self.worked),
-                Stage::Decided => {}
+                Stage::OneThread => {}
             }
             if is_done {
                 return Ok(());
@@ -203,12 +222,15 @@ impl Threads {
     }
 }
 
-/// Returns whether another number of partitions is worth what the change costs: to build the run
-/// and to repeat it to the present. `left` is the working time to the end in one partition, in
-/// seconds.
-fn is_worthwhile(cost: Duration, left: f64, threads: usize) -> bool {
-    let saved = left * (1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64));
+/// Returns whether a change of partitions pays that costs this time, to build the run and to repeat
+/// it to the present, and saves `saved` seconds.
+fn pays(cost: Duration, saved: f64) -> bool {
     saved >= cost.as_secs_f64() * MARGIN
+}
+
+/// Expected share of the working time in one partition that this number of threads saves.
+fn share_saved(threads: usize) -> f64 {
+    1.0 - 1.0 / (1.0 + EFFICIENCY * (threads - 1) as f64)
 }
 
 /// The faster number of threads of a run in several partitions, one or one per partition, by the
@@ -281,7 +303,7 @@ impl Choice {
         }
     }
 
-    /// One thread has been faster since the first trial.
+    /// One thread has been faster in two comparisons in a row.
     fn prefers_one(&self) -> bool {
         self.slower >= 2
     }
@@ -330,8 +352,8 @@ impl Choice {
     }
 }
 
-/// The rates of the last three intervals, so that a single one, in which the machine did something
-/// else, decides nothing.
+/// The rates of the last three intervals, so that a single slow one, in which the machine did
+/// something else, ends nothing.
 #[derive(Clone, Copy, Default)]
 struct Recent {
     rates: [f64; 3],
@@ -377,16 +399,17 @@ mod tests {
 
     #[test]
     fn changes_pay_if_they_save_twice_their_cost() {
-        let cost = Duration::from_secs(1);
-        assert!(!is_worthwhile(cost, 7.7, 2) && is_worthwhile(cost, 7.8, 2));
-        assert!(!is_worthwhile(cost, 2.3, 16) && is_worthwhile(cost, 2.4, 16));
-        assert!(!is_worthwhile(cost, f64::MAX, 1));
+        let pays = |left: f64, threads| pays(Duration::from_secs(1), left * share_saved(threads));
+        assert!(!pays(7.7, 2) && pays(7.8, 2));
+        assert!(!pays(2.3, 16) && pays(2.4, 16));
+        assert!(!pays(f64::MAX, 1));
     }
 
     #[test]
     fn replays_end_at_their_time_or_if_they_are_slow() {
         let (choice, built) = (choice(), Duration::ZERO);
-        let several = Several { choice, built, replay: (Time::us(9), TRIAL) };
+        let replay = (Time::us(9), TRIAL);
+        let several = Several { choice, most: 2, built, alone: 1e7, replay };
         assert!(several.is_replay(Time::us(8), TRIAL / 2));
         assert!(!several.is_replay(Time::us(9), TRIAL / 2));
         assert!(!several.is_replay(Time::us(8), TRIAL));
