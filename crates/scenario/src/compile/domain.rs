@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Ecn, Fabric, Node, PortEnds};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, PortEnds};
 use tidegate_core::routes::Reach;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{FabricProperties, Message, Path, Rate, Time};
@@ -77,16 +77,23 @@ pub(crate) fn warn_of_slow_marking_ports(
     let hosts = Rate::bps(properties.host_rate.as_bps() / ports_per_host);
     if 2 * slowest.as_bps() <= hosts.as_bps() {
         let Ecn { min_bytes, max_bytes, max_probability, .. } = ecn;
-        let ramp = match min_bytes == max_bytes {
-            true => String::new(),
-            false => format!("kmax = \"{max_bytes}B\", pmax = {max_probability}, "),
-        };
+        let mut keys = vec![format!("kmin = \"{min_bytes}B\"")];
+        if min_bytes != max_bytes {
+            keys.push(format!("kmax = \"{max_bytes}B\", pmax = {max_probability}"));
+        }
+        if ecn.at == MarkAt::Dequeue {
+            keys.push("at = \"dequeue\"".into());
+        }
+        if ecn.core_only {
+            keys.push("ports = \"core\"".into());
+        }
+        keys.push(format!("per = \"{hosts}\""));
         warnings.push(format!(
-            "ports of {slowest} mark from {:.1} KB, as ports of {hosts} do, which is a queue of \
-             {:.1} us: set switch.ecn = {{ kmin = \"{min_bytes}B\", {ramp}per = \"{hosts}\" }} \
-             to scale the threshold by the rate of each port",
+            "ports of {slowest} mark queues of {:.1} KB, {:.1} us, as ports of {hosts} do: set \
+             switch.ecn = {{ {} }} to scale the threshold by the rate of each port",
             min_bytes / 1e3,
             min_bytes * 8e6 / slowest.as_bps() as f64,
+            keys.join(", "),
         ));
     }
 }
@@ -118,7 +125,7 @@ fn of_both(longest: &[String], shortest: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_both;
+    use super::*;
     use crate::load;
 
     #[test]
@@ -160,37 +167,50 @@ mod tests {
 
     #[test]
     fn slow_ports_with_unscaled_marking_are_reported() {
+        // Two fast hosts and a slow one at two switches, whose link is slow, too.
         let plan = |rate: &str, protocol: &str, switch: &str| {
+            let links = [("a", "s", "100Gbps"), ("b", "t", "100Gbps"), ("slow", "t", rate)]
+                .into_iter()
+                .chain([("s", "t", rate)])
+                .map(|(a, b, rate)| {
+                    format!("{{ a = '{a}', b = '{b}', rate = '{rate}', delay = '1us' }}")
+                });
             let text = format!(
                 "duration = '1ms'\ntransport = {{ protocol = '{protocol}' }}\n{switch}\n\
-                 [fabric]\nkind = 'graph'\nhosts = ['fast', 'slow']\nswitches = ['s']\nlinks = [\
-                 {{ a = 'fast', b = 's', rate = '100Gbps', delay = '1us' }}, \
-                 {{ a = 'slow', b = 's', rate = '{rate}', delay = '1us' }}]\n\
-                 [[flows]]\nsrc = 'fast'\ndst = 'slow'\n"
+                 [fabric]\nkind = 'graph'\nhosts = ['a', 'b', 'slow']\nswitches = ['s', 't']\n\
+                 links = [{}]\n[[flows]]\nsrc = 'a'\ndst = 'slow'\n",
+                links.collect::<Vec<_>>().join(", ")
             );
             load(&text, "x.toml", &[]).unwrap()
         };
-        let count = |plan: &crate::Plan| {
-            plan.warnings.iter().filter(|text| text.contains("mark from")).count()
+        let warning = |plan: &crate::Plan| {
+            let mut all = plan.warnings.iter().filter(|text| text.starts_with("ports of "));
+            let found = all.next().cloned();
+            assert!(all.next().is_none(), "{:?}", plan.warnings);
+            found
         };
-        let slow = plan("10Gbps", "dctcp", "");
-        assert_eq!(count(&slow), 1, "{:?}", slow.warnings);
-        let text = slow.warnings.iter().find(|text| text.contains("mark from")).unwrap();
-        assert!(text.starts_with("ports of 10Gbps mark from"), "{text}");
-        let again = load(&slow.resolved.to_string(), "x.json", &[]).unwrap();
-        assert_eq!(again.warnings, slow.warnings);
-        // The suggested setting has no warning.
-        let (_, setting) = text.split_once("set switch.ecn = ").unwrap();
-        let (setting, _) = setting.split_once(" to scale").unwrap();
-        let scaled = plan("10Gbps", "dctcp", &format!("switch = {{ ecn = {setting} }}"));
-        assert_eq!(count(&scaled), 0, "{:?}", scaled.warnings);
+        for protocol in ["dctcp", "sird", "nscc"] {
+            let slow = plan("10Gbps", protocol, "");
+            let text = warning(&slow).unwrap();
+            assert!(text.starts_with("ports of 10Gbps mark queues of "), "{text}");
+            let again = load(&slow.resolved.to_string(), "x.json", &[]).unwrap();
+            assert_eq!(again.warnings, slow.warnings, "{protocol}");
+            // The suggested setting changes nothing but the scale, and has no warning.
+            let (_, setting) = text.split_once("set switch.ecn = ").unwrap();
+            let (setting, _) = setting.split_once(" to scale").unwrap();
+            let scaled = plan("10Gbps", protocol, &format!("switch = {{ ecn = {setting} }}"));
+            assert_eq!(warning(&scaled), None, "{protocol}");
+            let of = |plan: &crate::Plan| plan.fabric.switches[0].ecn.unwrap();
+            let per = Some(Rate::gbps(100));
+            assert_eq!(of(&scaled), Ecn { per, ..of(&slow) }, "{protocol}");
+        }
         // Without marking, with a chosen threshold, and at similar rates.
         let others = [
             plan("10Gbps", "swift", ""),
             plan("10Gbps", "dctcp", "switch = { ecn = { kmin = '30KB' } }"),
             plan("75Gbps", "dctcp", ""),
         ];
-        assert!(others.iter().all(|plan| count(plan) == 0));
+        assert!(others.iter().all(|plan| warning(plan).is_none()));
     }
 
     #[test]
