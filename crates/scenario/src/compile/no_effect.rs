@@ -78,9 +78,13 @@ pub(crate) fn of_stack(
             if all.iter().any(|known| known.parameter == info.name) {
                 continue;
             }
-            let bounds = info.range.map(|range| [range.min, range.max]).into_iter().flatten();
-            // A parameter affects a requirement if another value of it changes the requirement.
-            let affects = bounds.into_iter().any(|value| {
+            // A parameter affects a requirement if its least, largest or default value changes the
+            // requirement. The default is between the bounds, if there are any.
+            let values = match info.range {
+                Some(range) => vec![range.min, range.max],
+                None => vec![info.default],
+            };
+            let affects = values.into_iter().any(|value| {
                 let mut other = stack.clone();
                 other.set(info.name, value).is_ok() && changes(&other.requirements(properties))
             });
