@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value as Json;
 use tidegate_algos::Stack;
 use tidegate_core::routes::Routes;
-use tidegate_core::{Message, Rate, Time};
+use tidegate_core::{FabricProperties, Message, Rate, Time};
 use tidegate_scenario::Plan;
 
 /// Longest list that is shown in full; of a longer one, only the length.
@@ -57,8 +57,8 @@ fn fabric(plan: &Plan) -> String {
     format!("fabric: {}; {}", parts.join(", "), pairs(&plan.resolved["fabric"]))
 }
 
-/// The largest base RTT, and the bandwidth-delay product of each rate of hosts, to which sizes in
-/// BDP refer.
+/// The largest base RTT, and the bandwidth-delay product of each rate of hosts and of a switch port,
+/// to which sizes in BDP refer.
 fn paths(plan: &Plan) -> String {
     let Ok(routes) = Routes::of_sizes(&plan.fabric, plan.largest_sizes()) else {
         return "paths: some hosts have none".into();
@@ -66,12 +66,17 @@ fn paths(plan: &Plan) -> String {
     let base_rtt = routes.reach().base_rtt;
     let hosts = 0..plan.fabric.hosts.len() as u32;
     let rates: BTreeSet<Rate> = hosts.map(|host| routes.edge(routes.uplink(host)).rate).collect();
-    let bdp = |rate: Rate| {
-        let bytes = plan.bdp_bytes.unwrap_or_else(|| rate.bytes_in(base_rtt) as f64);
-        format!("{:.1} KB at {rate}", bytes / 1e3)
+    let of_rate = |rate: Rate| format!("{:.1} KB at {rate}", rate.bytes_in(base_rtt) as f64 / 1e3);
+    let of_hosts = match plan.bdp_bytes {
+        Some(bytes) => format!("{:.1} KB, as set", bytes / 1e3),
+        None => rates.into_iter().map(of_rate).collect::<Vec<_>>().join(", "),
     };
-    let all: Vec<String> = rates.into_iter().map(bdp).collect();
-    format!("paths: base RTT {:.2} us at most; BDP {}", base_rtt.as_us_f64(), all.join(", "))
+    let properties = FabricProperties::of(&plan.fabric, routes.reach(), plan.bdp_bytes);
+    let of_port = properties.port_bdp_bytes() / 1e3;
+    format!(
+        "paths: base RTT {:.2} us at most; BDP of hosts {of_hosts}, of switch ports {of_port:.1} KB",
+        base_rtt.as_us_f64()
+    )
 }
 
 fn switches(plan: &Plan) -> String {
@@ -177,7 +182,11 @@ mod tests {
             (1, "fabric: 4 hosts, 6 switches, 12 links; "),
             (1, "mtu 1000B"),
             // 6 us on the links; 1,080 B and 84 B take 216 and 17 ns at 100 and 400 Gbit/s.
-            (2, "paths: base RTT 6.23 us at most; BDP 77.9 KB at 100Gbps"),
+            (
+                2,
+                "paths: base RTT 6.23 us at most; BDP of hosts 77.9 KB at 100Gbps, of switch ports",
+            ),
+            (2, " 77.9 KB"),
             (3, "routing ecmp"),
             (4, beta),
             (5, "connections: per-message"),
@@ -197,6 +206,15 @@ mod tests {
         let line = &resolution(&[("", &plan)])[1];
         let counts = "fabric: 4 hosts, 24 switches, 48 links, 4 NICs of 4 ports; ";
         assert!(line.starts_with(counts), "{line}");
+        // Four ports of a quarter of the rate that the host has.
+        let line = &resolution(&[("", &plan)])[2];
+        assert!(
+            line.ends_with("BDP of hosts 314.0 KB at 400Gbps, of switch ports 78.5 KB"),
+            "{line}"
+        );
+        let set = text.replace("protocol = 'swift'", "bdp = '40KB', protocol = 'swift'");
+        let line = &resolution(&[("", &load(&set, "x.toml", &[]).unwrap())])[2];
+        assert!(line.ends_with("BDP of hosts 40.0 KB, as set, of switch ports 10.0 KB"), "{line}");
     }
 
     #[test]
