@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use tidegate_workbench::results::{FctSummary, Fixed, is_maximum};
-use tidegate_workbench::{Estimate, Spread, is_share};
+use tidegate_workbench::{Estimate, Spread, differing_load, is_share};
 
 /// Shown in place of a missing number.
 pub(crate) const NONE: &str = "-";
-/// If the drawn load deviates from the configured load by more than this share, both are shown.
-const DRAWN_OFF: f64 = 0.05;
 /// Prefix of a percentile that is only a lower bound.
 pub(crate) const BOUND: &str = "≥";
 
@@ -69,9 +67,8 @@ pub(crate) fn number(x: Option<f64>) -> String {
 
 /// Adds the configured load to the drawn load, `shown`, if the two differ.
 pub(crate) fn offered(shown: String, drawn: Option<f64>, configured: Option<f64>) -> String {
-    let differs = |(drawn, set): &(f64, f64)| (drawn / set - 1.0).abs() > DRAWN_OFF;
-    match drawn.zip(configured).filter(differs) {
-        Some((_, set)) => format!("{shown} (configured {})", digits(set)),
+    match differing_load(drawn, configured) {
+        Some(set) => format!("{shown} (configured {})", digits(set)),
         None => shown,
     }
 }

@@ -59,6 +59,7 @@ use guarded::guarded;
 pub use headers::headers;
 pub use interop::{Written, export, import};
 pub use loading::{load, schema, set, template, vary};
+pub use numbers::differing_load;
 pub use observe::Progress;
 pub use paired::baseline;
 pub use pcap::Capture;

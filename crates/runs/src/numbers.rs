@@ -8,6 +8,12 @@ pub fn with_unit(value: Option<f64>, unit: &str) -> String {
     )
 }
 
+/// The configured load, if the drawn load differs from it by so much that both are to be shown.
+pub fn differing_load(drawn: Option<f64>, configured: Option<f64>) -> Option<f64> {
+    const SHARE: f64 = 0.05;
+    configured.filter(|set| drawn.is_some_and(|drawn| (drawn / set - 1.0).abs() > SHARE))
+}
+
 /// Three significant digits.
 pub fn digits(value: f64) -> String {
     let decimals = match value.abs() {

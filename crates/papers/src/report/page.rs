@@ -17,7 +17,7 @@ use super::read::Run;
 use crate::conditions;
 use crate::plot::Plot;
 use crate::units::readable;
-use tidegate_runs::numbers::with_unit;
+use tidegate_runs::numbers::{differing_load, with_unit};
 use tidegate_runs::warnings::{Merged, merged};
 
 /// Prefix of a percentile that is only a lower bound.
@@ -293,22 +293,25 @@ fn groups(runs: &[Run]) -> String {
         ("offered Gbit/s", true),
         ("configured", true),
         ("goodput Gbit/s", true),
-        ("per flow", true),
+        ("goodput per flow", true),
         ("Jain", true),
-        ("resent KB", true),
+        ("retransmitted KB since 0", true),
     ];
     let mut html = of_groups(&traffic, |group| {
         let resent = group.retransmitted_bytes as f64 / 1e3;
         vec![
             group.flows.to_string(),
             number(group.offered_gbps),
-            number(group.asked_gbps.filter(|set| is_far(group.offered_gbps, *set))),
+            number(differing_load(group.offered_gbps, group.asked_gbps)),
             number(group.goodput_gbps.total),
             number(group.goodput_gbps.mean),
             number(group.goodput_gbps.jain),
             number(Some(resent).filter(|sent| *sent > 0.0)),
         ]
     });
+    if html.contains(">configured<") {
+        html.push_str(&note("configured: shown if the drawn load differs from it by 5 %."));
+    }
     let completion = [
         ("messages unfinished", true),
         ("finished", true),
@@ -345,12 +348,6 @@ fn groups(runs: &[Run]) -> String {
     html
 }
 
-/// Whether the drawn load differs from the configured one, so that both are shown.
-fn is_far(drawn: Option<f64>, configured: f64) -> bool {
-    const OFF: f64 = 0.05;
-    drawn.is_some_and(|drawn| (drawn / configured - 1.0).abs() > OFF)
-}
-
 /// Buffers of switches with hosts and of those without, in each run.
 fn buffers(runs: &[Run]) -> String {
     let titles = [
@@ -366,32 +363,37 @@ fn buffers(runs: &[Run]) -> String {
         let all = run.summary.switches.iter();
         let some: Vec<_> = all.filter(|switch| (switch.hosts > 0) == with_hosts).collect();
         let samples = some.first()?.samples;
-        let bytes = |of: fn(&QueueBytes) -> Option<f64>| {
-            some.iter().filter_map(move |switch| Some(of(&switch.buffer_bytes)? / 1e3))
+        let kb = |of: fn(&QueueBytes) -> Option<f64>| {
+            let known = some.iter().filter_map(|switch| of(&switch.buffer_bytes));
+            known.map(|bytes| bytes / 1e3).collect::<Vec<f64>>()
         };
-        let mean = bytes(|of| of.mean).sum::<f64>() / some.len() as f64;
-        let p99 = number(bytes(|of| of.p99).reduce(f64::max));
-        let is_maximum = p99 != NONE && is_maximum(samples, 10);
+        let largest = |of| kb(of).into_iter().reduce(f64::max);
+        let means = kb(|of| of.mean);
+        let mean = (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64);
+        let p99 = largest(|of| of.p99);
+        let bound = if p99.is_some() && is_maximum(samples, 10) { MAXIMUM } else { "" };
         let cells = vec![
             escaped(&run.title),
             format!("{} {}", some.len(), if with_hosts { "with hosts" } else { "without hosts" }),
-            samples.to_string(),
-            number(Some(mean)),
-            if is_maximum { format!("{MAXIMUM} {p99}") } else { p99 },
-            number(bytes(|of| of.max).reduce(f64::max)),
+            // Older results do not have it.
+            if samples > 0 { samples.to_string() } else { NONE.to_owned() },
+            number(mean),
+            format!("{bound} {}", number(p99)).trim_start().to_owned(),
+            number(largest(|of| of.max)),
             some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
         ];
         Some(Row { protocol: run.protocol.clone(), label: None, cells })
     };
-    let rows = [true, false]
-        .into_iter()
-        .flat_map(|tors| runs.iter().filter_map(move |run| row(run, tors)));
-    let mut html = table(&titles, rows);
-    if html.contains(&format!("{MAXIMUM} ")) {
-        html.push_str(&note(
-            "max: the 99th percentile of fewer than 100 samples is their maximum.",
-        ));
+    let rows = |with_hosts| runs.iter().filter_map(move |run| row(run, with_hosts));
+    let mut html = table(&titles, rows(true).chain(rows(false)));
+    let mut text =
+        "The mean is that over the switches, percentile and maximum those of the switch \
+        with the largest."
+            .to_owned();
+    if html.contains(&format!(">{MAXIMUM} ")) {
+        text.push_str(" max: the 99th percentile of fewer than 100 samples is their maximum.");
     }
+    html.push_str(&note(&text));
     html
 }
 
