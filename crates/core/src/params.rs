@@ -213,7 +213,8 @@ pub struct Info {
     pub default: Value,
     /// Allowed range, if the kind has an order.
     pub range: Option<Bounds>,
-    /// Lines of the doc comment. They are joined only on request: tables are made often.
+    /// Lines of the doc comment. [`meaning`](Self::meaning) joins them; each scenario makes several
+    /// tables and does not need it.
     pub doc: &'static [&'static str],
     /// Addition to the doc comment.
     pub note: &'static str,

@@ -69,11 +69,11 @@
 //! * Every increase counts towards the five, and all further ones are by `hyper`, also below
 //!   `t_low`, as in that simulator. In the paper, `t_low` has no hyper increase, so a short path
 //!   starts up to five times faster here.
-//! * The authors' published code fragment (timely-code-snippet.cc) has rules that that simulator
-//!   lacks, and so does this file: a decrease is at most half, here it may reach `min_rate`; the
-//!   five are consecutive negative differences of RTTs, not increases; increments are scaled by
-//!   the time since the last one, up to `min_rtt`; and it recommends a weight of 0.02 and no
-//!   `t_low` for packets that are paced one by one.
+//! * The authors' published code fragment (timely-code-snippet.cc) has rules that neither HPCC's
+//!   simulator nor this file has: a decrease is at most half (here it may reach `min_rate`), the
+//!   five are consecutive negative differences of RTTs (here increases), and increments are scaled
+//!   by the time since the last one, up to `min_rtt`. For packets that are paced one by one, its
+//!   comments recommend a weight of 0.02 and a `t_low` of 0.
 //! * The rate grows only if it limited sending in the last round trip.
 //! * By default no window bounds the bytes in flight: `max_window` is very large. `max_window =
 //!   "1BDP"` is the variant with a window of HPCC's evaluation.

@@ -48,7 +48,8 @@
 //! * Cut-offs count packets within the first `RTTbytes` of a message on the wire.
 //! * The priority of an unscheduled packet follows from the bytes left of its message, and grants
 //!   count for the highest level. In the paper's text and in HomaModule, all unscheduled packets of
-//!   a message have the level of its size; so cut-offs of HomaModule mean something else here.
+//!   a message have the level of its size; so cut-offs of HomaModule are compared with bytes left
+//!   here, not with sizes.
 //! * Bytes in flight are bytes on the wire, of full packets.
 //!
 //! The priorities of its comparison (one scheduled for W1, 3, 4, 7 and 7 for W2 to W5) are not in

@@ -22,7 +22,7 @@ pub(super) struct Comparison {
     /// Least tolerance, in the column's unit.
     #[serde(default)]
     slack: f64,
-    /// The limits in words.
+    /// Origin of the limits, in words.
     #[serde(default)]
     limited_by: String,
     columns: Vec<Column>,
