@@ -57,8 +57,8 @@ fn fabric(plan: &Plan) -> String {
     format!("fabric: {}; {}", parts.join(", "), pairs(&plan.resolved["fabric"]))
 }
 
-/// The largest base RTT, and the bandwidth-delay product of each rate of hosts and of a switch port,
-/// to which sizes in BDP refer.
+/// The largest base RTT, and the bandwidth-delay products of each rate of hosts and of a switch
+/// port, to which sizes in BDP refer.
 fn paths(plan: &Plan) -> String {
     let Ok(routes) = Routes::of_sizes(&plan.fabric, plan.largest_sizes()) else {
         return "paths: some hosts have none".into();
@@ -74,7 +74,8 @@ fn paths(plan: &Plan) -> String {
     let properties = FabricProperties::of(&plan.fabric, routes.reach(), plan.bdp_bytes);
     let of_port = properties.port_bdp_bytes() / 1e3;
     format!(
-        "paths: base RTT {:.2} us at most; BDP of hosts {of_hosts}, of switch ports {of_port:.1} KB",
+        "paths: base RTT {:.2} us at most; BDP of hosts {of_hosts}, of switch ports \
+         {of_port:.1} KB",
         base_rtt.as_us_f64()
     )
 }

@@ -83,9 +83,9 @@
 //!   a short peak of `U` within the same round trip, as in Algorithm 1.
 //! * The window persists over idle times; the paper does not specify this.
 //! * PLB specifies marks and delays as signals of a congested path; under HPCC a path is congested
-//!   if `U > 1`, that is, if a busy link has a queue. HPCC keeps a busy link at `η`, however many flows
-//!   share it, so `U > η` would hold for a lone flow, too. So PLB (`plb`) rarely changes paths
-//!   under HPCC, also if flows share one.
+//!   if `U > 1`, that is, if a busy link has a queue. HPCC keeps a busy link at `η`, however many
+//!   flows share it, so `U > η` would hold for a lone flow, too. So PLB (`plb`) rarely changes
+//!   paths under HPCC, also if flows share one.
 
 use alloc::format;
 use alloc::string::String;

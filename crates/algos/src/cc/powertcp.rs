@@ -91,8 +91,8 @@
 //!   a short peak of power within the same round trip, as in Algorithm 1.
 //! * The paper has no PLB. With `plb`, a path is congested if power exceeds the equilibrium of a
 //!   flow that is alone on it, `1 + β / (b · τ)`, by 0.05, so a queue of a twentieth of a BDP. A
-//!   lone flow keeps its path. So do few flows that share a link, because their queue is short: with
-//!   a β of 1 % of a BDP up to six. So PLB has an effect only on many flows.
+//!   lone flow keeps its path. So do few flows that share a link, because their queue is short:
+//!   with a β of 1 % of a BDP up to six. So PLB has an effect only on many flows.
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * After a loss, a round trip ends with the acknowledgement of a packet that left after its

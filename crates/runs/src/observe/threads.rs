@@ -62,7 +62,7 @@ struct Rates {
 }
 
 impl Trial {
-    /// A run that is built anew, and decides at this working time.
+    /// A run in one partition that has just been built, and decides at this working time.
     fn until(decision: Duration, most: usize, built: Duration) -> Trial {
         let next_check = decision / IDLE_CHECKS;
         let last = (Duration::ZERO, Time::ZERO, 0);

@@ -52,8 +52,8 @@
 //!   takes whole packets, so that a message's credit is the sum of its packets.
 //! * Every packet from a sender raises its buckets and counts in `F`, also marked ones, requests
 //!   and replies, where Algorithm 1 names data. Both loops divide by the smaller bucket, and their
-//!   floors are 0.1 and 0.03 BDP. The simulator also decides that one and a half buckets lie between
-//!   two decreases, and that `α` begins at 0.
+//!   floors are 0.1 and 0.03 BDP. The simulator also decides that one and a half buckets lie
+//!   between two decreases, and that `α` begins at 0.
 //! * A request for credit is part of the first data packet. The paper's is a packet of its own if
 //!   only a part of the message waits for credit (`UnschT` above a BDP).
 //! * A bucket is compared before a packet's credit is added, so it can be exceeded by one packet.
