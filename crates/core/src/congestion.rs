@@ -27,7 +27,8 @@ pub struct Ack<'a> {
     pub next_seq: u64,
     /// The data packet arrived with a congestion mark.
     pub marked: bool,
-    /// When the packet left its rack, a circuit to the receiver was up or would soon be.
+    /// When this acknowledgement reached the sender's rack, a circuit from there to the receiver's
+    /// rack was up or would soon be.
     pub circuit: bool,
     /// The control, by its window or pace, limited sending at some time since the first departure
     /// of the data packet, so within the last round trip; the limit was not the NIC or the

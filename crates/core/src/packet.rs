@@ -94,7 +94,8 @@ pub mod frame_flag {
     pub const STAMP_PEAK: u8 = 4;
     /// Switches append a [`Hop`](crate::Hop) record.
     pub const STAMP_HOPS: u8 = 8;
-    /// A switch announces that a circuit to the packet's destination is up, or soon will be.
+    /// The destination's rack announces that its circuit to the rack of the packet's source is up,
+    /// or soon will be.
     pub const CIRCUIT: u8 = 16;
     /// Corrupted on the way: the receiving host's checksum fails.
     pub const CORRUPT: u8 = 32;

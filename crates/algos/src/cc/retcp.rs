@@ -1,14 +1,15 @@
 //! reTCP: Reno with notification of circuits.
 //!
 //! If circuits connect racks temporarily, the rate of a path changes within a round trip by a known
-//! factor. Switches mark packets that cross a circuit or soon will; receivers return the mark. The
-//! first mark multiplies the window, and the first acknowledgement without a mark divides it again.
-//! Before a day of the circuit the switch enlarges its queue and already marks packets
-//! (prebuffering), so that packets are waiting when the circuit comes up.
+//! factor. While a circuit leads from the sender's rack to the receiver's, or soon will, the switch
+//! marks acknowledgements from there. The first mark multiplies the window, and the first
+//! acknowledgement without a mark divides it again. Before a day of the circuit the switch enlarges
+//! its queue and already marks (prebuffering), so that packets are waiting when the circuit comes
+//! up.
 //!
 //! Matthew K. Mukerjee, Christopher Canel, Weiyang Wang, Daehyeok Kim, Srinivasan Seshan, Alex C.
 //! Snoeren. "Adapting TCP for Reconfigurable Datacenter Networks". NSDI 2020. Code:
-//! `mukerjee/etalon`, `reTCP/retcp.c`.
+//! `mukerjee/etalon`, `reTCP/retcp.c`, and of the switch, `mukerjee/click-etalon`, `ecemark.cc`.
 //!
 //! # Equations
 //!
@@ -23,9 +24,11 @@
 //!
 //! # Network requirements
 //!
-//! Switches that mark packets for circuits. The fabric sets how long before a day marking starts
-//! (`fabric.prebuffer`) and the queue limit from then on (`fabric.enlarged_voq`). Queues must be
-//! limited: like Reno, reTCP grows until they overflow.
+//! Switches that mark packets for circuits in the opposite direction (`ecemark.cc`): packets that
+//! arrive at a rack, while its circuit to the rack of their source is up or soon will be. The
+//! fabric sets how long before a day marking starts (`fabric.prebuffer`) and the queue limit from
+//! then on (`fabric.enlarged_voq`). Queues must be limited: like Reno, reTCP grows until they
+//! overflow.
 //!
 //! # Domain
 //!
@@ -36,8 +39,10 @@
 //!
 //! # Differences from the published code
 //!
-//! * The mark is a separate bit, which acknowledgements return; the code uses ECE for it, and so
-//!   cannot use ECN. Packets are marked when they leave their rack.
+//! * The mark is a separate bit; the code uses ECE for it, and so cannot use ECN.
+//! * Marks end with the day. The switch of the code (`run_schedule.cc`) renews them when a day or a
+//!   night comes as near as `prebuffer`: days of 180 us with nights of 20 us and 150 us ahead have
+//!   marks for 50 us more.
 //! * The window is multiplied at the first marked acknowledgement for which it limited sending in
 //!   the last round trip, since windows here grow only then, and divided only if it was multiplied.
 
@@ -75,7 +80,7 @@ impl CongestionControl for ReTcp {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "retcp",
         title: "reTCP",
-        revision: 1,
+        revision: 2,
         citation: "Mukerjee et al., \"Adapting TCP for Reconfigurable Datacenter Networks\", NSDI \
             2020",
         summary: "Reno that doubles its window when a circuit comes up and halves it when it goes \

@@ -4,7 +4,7 @@ use super::{NONE, Windowed, header};
 use crate::multipath::PathFeedback;
 use tidegate_core::{
     Ack, Application, CongestionControl, Feedback, Frame, Loss, LossKind, MessageId, PacketMut,
-    RecoveryRule, Reply, Time, Trim,
+    RecoveryRule, Reply, Time, Trim, frame_flag,
 };
 
 impl<C: CongestionControl> Windowed<C> {
@@ -84,7 +84,7 @@ impl<C: CongestionControl> Windowed<C> {
             seq: echo.seq,
             next_seq: sender.next,
             marked: echo.marked,
-            circuit: echo.circuit,
+            circuit: packet.frame.flags & frame_flag::CIRCUIT != 0,
             window_limited: sender.limited_since(echo.seq),
             peak_hop_delay: echo.peak_hop_delay,
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,

@@ -43,8 +43,6 @@ headers! {
             /// `cumulative` on must be sent again. Under `recovery = "trimmed"`: it arrived without
             /// its payload and must be sent again.
             refused,
-            /// A circuit led to the receiver when the packet left its rack, or soon would.
-            circuit,
             /// The packet lost its payload at the port to the receiver.
             last_hop,
             /// The packet was a probe.
@@ -74,16 +72,14 @@ headers! {
 }
 
 /// The lowest bit of a tag distinguishes acknowledgements from data; the other bits are flags of
-/// either. Echoed frame flags use the frame's bits.
+/// either. The echoed frame flag uses the frame's bit.
 const ACK: u8 = 1;
 const END_OF_MESSAGE: u8 = 2;
-const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
-const CIRCUIT: u8 = frame_flag::CIRCUIT;
+pub(super) const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
 const REFUSED: u8 = 4;
 const LAST_HOP: u8 = 8;
 /// In data and in acknowledgements.
 const PROBE: u8 = 32;
-pub(super) const ECHOED: u8 = MARKED | CIRCUIT;
 
 impl Data {
     /// Reads the header of a body that holds data.
@@ -112,7 +108,6 @@ impl Ack {
         Ack {
             marked: body.tag & MARKED != 0,
             refused: body.tag & REFUSED != 0,
-            circuit: body.tag & CIRCUIT != 0,
             last_hop: body.tag & LAST_HOP != 0,
             probe: body.tag & PROBE != 0,
             connection: name as u32,
@@ -138,7 +133,7 @@ impl Ack {
     ) {
         body.payload_bytes = 0;
         body.is_retransmission = false;
-        body.tag = ACK | frame_flags & ECHOED | body.tag & PROBE;
+        body.tag = ACK | frame_flags & MARKED | body.tag & PROBE;
         let [_, _, third, fourth, fifth] = &mut body.words;
         (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
     }
@@ -176,9 +171,9 @@ impl Carried for Header {
             Header::Ack(ack) => {
                 body.message = ack.message;
                 body.is_retransmission = false;
-                let echoed = flag(ack.marked, MARKED) | flag(ack.circuit, CIRCUIT);
+                let marked = flag(ack.marked, MARKED);
                 let refused = flag(ack.refused, REFUSED) | flag(ack.last_hop, LAST_HOP);
-                body.tag = ACK | echoed | refused | flag(ack.probe, PROBE);
+                body.tag = ACK | marked | refused | flag(ack.probe, PROBE);
                 body.sent_at = ack.sent_at;
                 let name = pair(ack.connection, ack.lane);
                 let peak = ack.peak_hop_delay.as_ps();
@@ -219,7 +214,6 @@ mod tests {
         let ack = Ack {
             marked: true,
             refused: false,
-            circuit: true,
             last_hop: false,
             probe: false,
             connection: 1,

@@ -12,7 +12,7 @@ use tidegate_core::{
     Span, Time,
 };
 
-use super::header::{Ack, Data, ECHOED};
+use super::header::{Ack, Data, MARKED};
 use super::{ConnectionParams, NONE};
 use crate::kit::by_host::ByHost;
 
@@ -454,7 +454,7 @@ impl Receivers {
     }
 }
 
-/// Turns the data in `packet` into its acknowledgement. Returns the echoed frame flags.
+/// Turns the data in `packet` into its acknowledgement. Returns the echoed frame flag.
 #[inline(always)]
 fn acknowledge(
     packet: &mut PacketMut<'_>,
@@ -465,7 +465,7 @@ fn acknowledge(
     info: &ProtocolInfo,
 ) -> u8 {
     let (frame, body) = (&mut *packet.frame, &mut *packet.body);
-    let echo = frame.flags & ECHOED;
+    let echo = frame.flags & MARKED;
     Ack::acknowledge(body, echo, cumulative, sack, frame.peak_hop_delay);
     core::mem::swap(&mut frame.dst, &mut body.src);
     frame.peak_hop_delay = Span::ZERO;

@@ -32,7 +32,7 @@ pub struct Circuits {
     pub queue_bytes: u32,
     /// The same from `ahead` before a day of the rack's circuit until the end of that day.
     pub enlarged_bytes: u32,
-    /// Time before a day from which packets announce its circuit (prebuffering).
+    /// Time before a day from which a rack announces its circuit (prebuffering).
     pub ahead: Span,
 }
 

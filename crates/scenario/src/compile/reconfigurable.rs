@@ -80,8 +80,9 @@ pub(crate) static KEYS: &[Key] = &[
         "prebuffer",
         SPAN,
         Default("0us"),
-        "Time before a day of its circuit from which packets between two racks are marked as in \
-         that day and use enlarged_voq. With a week minus a day or more, they always are.",
+        "Time before a day of a circuit from which its rack announces it, as in that day: packets \
+         for the circuit use enlarged_voq, and packets that arrive from its other rack are marked. \
+         With a week minus a day or more, this is always so.",
     ),
 ];
 

@@ -60,7 +60,7 @@ struct Voq {
     left_before: u64,
     /// Slots of a week in which its circuit is up.
     days: Vec<u32>,
-    /// Interval in which packets carry the announcement of the next or present day.
+    /// Interval in which the switch announces the next or present day.
     announced: (Time, Time),
 }
 
@@ -194,8 +194,8 @@ impl Voqs {
         self.queues[queue].bytes as u64 + wire_bytes as u64 > most as u64
     }
 
-    /// Returns whether packets that leave a queue at `now` announce its circuit: from some time
-    /// before a day until it ends.
+    /// Returns whether the switch announces the circuit of a queue at `now`: from some time before
+    /// a day until it ends. Times must not decrease.
     pub(crate) fn announces(&mut self, queue: usize, now: Time) -> bool {
         let voq = &mut self.queues[queue];
         if voq.announced.1 <= now {
@@ -360,7 +360,7 @@ impl Voq {
 }
 
 impl Schedule {
-    /// Interval in which packets announce the first of these days that ends after `now`.
+    /// Interval in which the switch announces the first of these days that ends after `now`.
     fn announced(&self, days: &[u32], now: Time) -> (Time, Time) {
         let number = now.as_ps() / self.slot.as_ps();
         let week = number / self.slots * self.slots;

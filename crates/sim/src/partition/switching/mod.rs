@@ -288,6 +288,9 @@ impl Switching {
         packet: u32,
     ) {
         let now = links.now();
+        if let Some(racks) = &mut self.racks {
+            racks.announce(links, switch, packet);
+        }
         let frame = &links.packets.frames[packet as usize];
         let special = frame.flags & frame_flag::STAMP_HOPS;
         let index = self.routing.egress(switch, frame.dst, frame.entropy);

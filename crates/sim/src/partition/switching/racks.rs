@@ -20,6 +20,8 @@ pub(super) struct Racks {
     all: Vec<Voqs>,
     /// By port: the rack whose queues it serves.
     of_port: Vec<u32>,
+    /// By global ID of a switch: the rack that it is.
+    of_switch: Vec<u32>,
 }
 
 impl Racks {
@@ -33,13 +35,36 @@ impl Racks {
         fabric.circuits.as_ref()?;
         let all = Voqs::of_racks(fabric, index_of, is_here);
         let mut of_port = vec![NOWHERE; ports.len()];
+        let mut of_switch = vec![NOWHERE; fabric.switches.len()];
         for (rack, voqs) in (0..).zip(&all) {
+            of_switch[ports[voqs.uplink as usize].owner as usize] = rack;
             for port in voqs.ports() {
                 of_port[port as usize] = rack;
                 ports[port as usize].flags |= flag::SCHEDULED | flag::NO_SHORTCUT;
             }
         }
-        Some(Box::new(Racks { all, of_port }))
+        Some(Box::new(Racks { all, of_port, of_switch }))
+    }
+
+    /// Marks a packet that arrives at a switch if that is a rack whose circuit to the rack of the
+    /// packet's source is up, or soon will be. The mark of an acknowledgement thus announces the
+    /// circuit of its data.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn announce<P: Probe, N: Naming>(
+        &mut self,
+        links: &mut Links<P, N>,
+        switch: u32,
+        packet: u32,
+    ) {
+        let now = links.now();
+        let rack = self.of_switch[switch as usize] as usize;
+        let Some(voqs) = self.all.get_mut(rack) else { return };
+        // No circuit leads to the rack itself, so packets that leave it remain unmarked.
+        let queue = voqs.queue_for(links.packets.body(packet).src);
+        if voqs.announces(queue, now) {
+            links.packets.frames[packet as usize].flags |= frame_flag::CIRCUIT;
+        }
     }
 
     fn at(&self, port: u32) -> Option<&Voqs> {
@@ -169,7 +194,6 @@ impl Switching {
         let Some(racks) = self.racks.as_deref_mut() else { return };
         let voqs = &mut racks.all[rack];
         let (home, uplink) = (voqs.port(queue), voqs.uplink);
-        let announced = voqs.announces(queue, start);
         let (_, tx_bytes) = voqs.bytes(queue);
         let packet = voqs.pop(queue, port, &links.packets.frames);
         self.record_level(&links.ports[home as usize], home, start);
@@ -182,9 +206,6 @@ impl Switching {
         kept.waits.delay_ps += waited.as_ps() as u128;
         kept.waits.max_delay = kept.waits.max_delay.max(waited);
         self.switches[kept.owner as usize].used -= wire as u64;
-        if announced {
-            frame.flags |= frame_flag::CIRCUIT;
-        }
         if flags & flag::STAMPS != 0 {
             if frame.flags & frame_flag::STAMP_PEAK != 0 {
                 frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
