@@ -314,23 +314,33 @@ pub struct TrimmingRule {
     pub trimmed_bytes: u16,
     /// Trimmed packets that do not fit are returned to their sender.
     pub return_to_sender: bool,
+    /// Capacity of the queue for headers of a port, as a multiple of that for data.
+    pub header_queues: u32,
     /// Packets of the queue for headers for each packet of data; `None`: strict priority.
     pub header_weight: Option<u16>,
 }
 
 impl TrimmingRule {
+    /// Multiple in `compositequeue.cpp` of Broadcom/csg-htsim and ultraethernet/uet-htsim.
+    pub const HEADER_QUEUES: u32 = 2;
+
     /// Trimming whose packets are never returned, and precede data strictly.
     pub const fn new(data: Extent, trimmed_bytes: u16) -> TrimmingRule {
-        TrimmingRule { data, trimmed_bytes, return_to_sender: false, header_weight: None }
+        TrimmingRule {
+            data,
+            trimmed_bytes,
+            return_to_sender: false,
+            header_queues: TrimmingRule::HEADER_QUEUES,
+            header_weight: None,
+        }
     }
 
-    /// The same in whole bytes. The queue for headers has twice the capacity of that for data, as
-    /// in `compositequeue.cpp` of ultraethernet/uet-htsim.
+    /// The same in whole bytes.
     pub fn resolved(&self, bdp_bytes: f64) -> Trimming {
         let data_bytes = round(self.data.bytes(bdp_bytes)) as u32;
         Trimming {
             data_bytes,
-            header_queue_bytes: data_bytes.saturating_mul(2),
+            header_queue_bytes: data_bytes.saturating_mul(self.header_queues),
             trimmed_bytes: self.trimmed_bytes,
             victim: TrimVictim::Random,
             per: None,
@@ -344,6 +354,9 @@ impl core::fmt::Display for TrimmingRule {
     /// For example `trimming to 64B from 1 BDP on`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)?;
+        if self.header_queues != TrimmingRule::HEADER_QUEUES {
+            write!(f, " with a queue for headers {} times as large", self.header_queues)?;
+        }
         if let Some(weight) = self.header_weight {
             write!(f, " with {weight} header packets per data packet")?;
         }

@@ -6,10 +6,10 @@
 //! pull. A packet without response for `min_rto` leaves at once: no pull comes for it. Packets take
 //! all paths in turn.
 //!
-//! Headers of trimmed packets, acknowledgements, nacks and pulls have a queue of their own. While
-//! it and the queue for data hold packets, switches send ten of its packets for each of data
-//! (section 3.1), so that headers cannot take the whole link. With packets of 9 KB, headers then
-//! have 8 % of it, and with packets of 1,000 B 44 %.
+//! Headers of trimmed packets, acknowledgements, nacks and pulls have a queue of their own. It is
+//! as large as that for data (section 3.2.4). While both hold packets, switches send ten of its
+//! packets for each of data (section 3.1), so that headers cannot take the whole link. With packets
+//! of 9 KB, headers then have 8 % of it, and with packets of 1,000 B 44 %.
 //!
 //! With `return_to_sender`, switches send the headers of a trimmed packet back if the queue for
 //! headers is full. The packet leaves again on the next pull, because senders that resent at once
@@ -25,10 +25,11 @@
 //!
 //! Those of EQDS, and:
 //!
-//! * Switches serve ten headers for a packet of data, as in the paper and in the authors' first
-//!   simulator (nets-cs-pub-ro/NDP, commit 3d452ce, `compositequeue.cpp`); csg-htsim has 100,000.
-//!   Within the queue for headers, packets trimmed in the core, acknowledgements and pulls precede
-//!   those trimmed at the port to the receiver. In the sources it is first in, first out.
+//! * Switches serve ten headers for a packet of data, from a queue as large as that for data, as in
+//!   the paper and in the authors' first simulator (nets-cs-pub-ro/NDP, commit 3d452ce,
+//!   `compositequeue.cpp`); csg-htsim has 100,000 and twice the size. Within the queue for headers,
+//!   packets trimmed in the core, acknowledgements and pulls precede those trimmed at the port to
+//!   the receiver. In the sources it is first in, first out.
 //! * Return to sender is an option, because no program of the authors' simulator sets it. There,
 //!   switches also return acknowledgements, nacks and pulls, whose senders discard them.
 //! * A sender expects pulls also if any packet is in flight, or if it knows by a cumulative number
@@ -88,7 +89,7 @@ impl Endpoint for Ndp {
     const INFO: ProtocolInfo = ProtocolInfo {
         name: "ndp",
         title: "NDP",
-        revision: 1,
+        revision: 2,
         citation: "Handley et al., SIGCOMM 2017",
         summary: "Switches trim packets, and receivers pull one packet for each that arrives.",
         color: "#b15928",
@@ -115,8 +116,12 @@ impl Endpoint for Ndp {
     fn requirements(params: &NdpParams, _fabric: &FabricProperties) -> FabricRequirements {
         let requirements = params.pulls().requirements();
         let return_to_sender = params.return_to_sender;
-        let header_weight = Some(HEADER_WEIGHT);
-        let own = |rule| TrimmingRule { return_to_sender, header_weight, ..rule };
+        let own = |rule| TrimmingRule {
+            return_to_sender,
+            header_queues: 1,
+            header_weight: Some(HEADER_WEIGHT),
+            ..rule
+        };
         FabricRequirements { trimming: requirements.trimming.map(own), ..requirements }
     }
 

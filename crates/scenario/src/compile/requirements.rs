@@ -10,7 +10,7 @@ use tidegate_core::{
 };
 
 use super::transport::Stacks;
-use super::trimming::HEADER_WEIGHT;
+use super::trimming::{HEADER_WEIGHT, HEADERS};
 use super::{credit_queue, trimming};
 use crate::error::{Error, one_of};
 use crate::read::table::{Or, Table, Word};
@@ -148,30 +148,44 @@ impl<'a> Requirements<'a> {
     }
 
     /// Returns the packet trimming that the protocols require. All protocols that require it must
-    /// agree, unless the scenario sets it; on the weight of headers, unless it sets that.
+    /// agree, unless the scenario sets it; on the queue and the weight of headers, unless it sets
+    /// these.
     pub(crate) fn trimming(&self, table: &Table) -> Result<Option<TrimmingRule>, Error> {
-        let is_set = |a: TrimmingRule, b: TrimmingRule| match table.find::<Or<&Table>>("trimming") {
-            Some(Or::Value(set)) => {
-                a.header_weight == b.header_weight || set.item(HEADER_WEIGHT).is_some()
+        let set = table.find::<Or<&Table>>("trimming");
+        let lacks = |key: &str| match set {
+            Some(Or::Value(set)) => set.item(key).is_none(),
+            Some(Or::Word(_)) => false,
+            None => true,
+        };
+        // The key that must be set because two protocols disagree on it.
+        let open = |a: TrimmingRule, b: TrimmingRule| {
+            let TrimmingRule { header_weight, header_queues, .. } = b;
+            let other_headers = TrimmingRule { header_weight, header_queues, ..a };
+            if set.is_none() && other_headers != b {
+                Some("trimming")
+            } else if a.header_weight != b.header_weight && lacks(HEADER_WEIGHT) {
+                Some("trimming.header_weight")
+            } else if a.header_queues != b.header_queues && lacks(HEADERS) {
+                Some("trimming.headers")
+            } else {
+                None
             }
-            Some(Or::Word(_)) => true,
-            None => false,
         };
         let mut required: Option<(TrimmingRule, &Requirement<'_>)> = None;
         for requirement in self.list.iter() {
             match (requirement.requirements.trimming, required) {
-                (Some(rule), Some((other, first))) if other != rule && !is_set(other, rule) => {
-                    let weighted = TrimmingRule { header_weight: rule.header_weight, ..other };
-                    let key = if weighted == rule { "trimming.header_weight" } else { "trimming" };
-                    let expected = format!(
-                        "{key} to be set, because {} requires {other} and {} requires {rule}",
-                        self.protocol_and_key(first),
-                        self.protocol_and_key(requirement)
-                    );
-                    return Err(table.error("trimming", expected));
+                (Some(rule), Some((other, first))) => {
+                    if let Some(key) = open(other, rule) {
+                        let expected = format!(
+                            "{key} to be set, because {} requires {other} and {} requires {rule}",
+                            self.protocol_and_key(first),
+                            self.protocol_and_key(requirement)
+                        );
+                        return Err(table.error("trimming", expected));
+                    }
                 }
                 (Some(rule), None) => required = Some((rule, requirement)),
-                _ => {}
+                (None, _) => {}
             }
         }
         Ok(required.map(|(rule, _)| rule))
@@ -523,6 +537,13 @@ mod tests {
                         (transport.protocol) requires trimming to 84B from 1BDP on and two \
                         (transport.protocol) requires trimming to 84B from 1BDP on with 10 header \
                         packets per data packet";
+        assert!(message.contains(expected), "{message}");
+        let short = TrimmingRule { header_queues: 1, ..rule(1.0) };
+        let message = trimmed(&[Some(rule(1.0)), Some(short)]).unwrap_err();
+        let expected = "expected trimming.headers to be set, because one (transport.protocol) \
+                        requires trimming to 84B from 1BDP on and two (transport.protocol) \
+                        requires trimming to 84B from 1BDP on with a queue for headers 1 times as \
+                        large";
         assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();

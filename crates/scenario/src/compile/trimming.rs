@@ -20,12 +20,13 @@ pub(crate) static KEYS: &[Key] = &[
          Live switches have no default.",
     ),
     key(
-        "headers",
+        HEADERS,
         Shape::Extent,
         Optional,
         "Capacity of the queue for trimmed packets and control packets of a port: from one trimmed \
          packet to 4294967295B. Packets that do not fit are dropped, or returned \
-         (return_to_sender). Default: twice that for data.",
+         (return_to_sender). Default: the multiple of data that the running protocols require, \
+         or else twice data.",
     ),
     key(
         "trimmed",
@@ -68,6 +69,7 @@ pub(crate) static KEYS: &[Key] = &[
     ),
 ];
 
+pub(super) const HEADERS: &str = "headers";
 const RETURN_TO_SENDER: &str = "return_to_sender";
 pub(super) const HEADER_WEIGHT: &str = "header_weight";
 
@@ -93,7 +95,8 @@ pub(crate) fn resolve(
                 let expected = format!("\"off\": trimming is not supported {exclusion}");
                 return Err(table.error("trimming", expected));
             }
-            let trimming = read(set, resolved(required.unwrap_or(DEFAULT)), bdp_bytes)?;
+            let rule = required.unwrap_or(DEFAULT);
+            let trimming = read(set, resolved(rule), rule.header_queues, bdp_bytes)?;
             if trimming.data_bytes < full_packet {
                 let expected = format!("at least {full_packet}B, a full packet on the wire");
                 return Err(set.error("data", expected));
@@ -109,7 +112,7 @@ pub(crate) fn resolve(
             }
             if trimming.header_queue_bytes < trimming.trimmed_bytes.into() {
                 let expected = format!("at least {}B, a trimmed packet", trimming.trimmed_bytes);
-                return Err(set.error("headers", expected));
+                return Err(set.error(HEADERS, expected));
             }
             Some(trimming)
         }
@@ -128,7 +131,7 @@ pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, 
         return Err(table.error("trimming", expected));
     }
     let in_bdp = |key: &&str| matches!(set.find::<Extent>(key), Some(Extent::Bdp(_)));
-    if let Some(key) = ["data", "headers"].into_iter().find(in_bdp) {
+    if let Some(key) = ["data", HEADERS].into_iter().find(in_bdp) {
         let expected = "a size in bytes: a live switch does not know the base RTT";
         return Err(set.error(key, expected));
     }
@@ -137,7 +140,7 @@ pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, 
         return Err(set.error(RETURN_TO_SENDER, expected));
     }
     let unset = Trimming { trimmed_bytes: LIVE_TRIMMED_BYTES, ..DEFAULT.resolved(0.0) };
-    let trimming = read(set, unset, 0.0)?;
+    let trimming = read(set, unset, DEFAULT.header_queues, 0.0)?;
     if trimming.data_bytes < FULL_FRAME_BYTES {
         let expected = format!("a size of at least {FULL_FRAME_BYTES}B, a full Ethernet frame");
         return Err(set.error("data", expected));
@@ -148,7 +151,7 @@ pub(crate) fn alone(table: &Table, fabric: &Fabric) -> Result<Option<Trimming>, 
     }
     if trimming.header_queue_bytes < trimming.trimmed_bytes.into() {
         let expected = format!("at least {}B, a trimmed packet", trimming.trimmed_bytes);
-        return Err(set.error("headers", expected));
+        return Err(set.error(HEADERS, expected));
     }
     Ok(Some(trimming))
 }
@@ -180,7 +183,12 @@ pub(crate) fn exclusion(fabric: &Fabric) -> Option<&'static str> {
     few.then_some("at a switch with fewer than three priorities (switch.priorities)")
 }
 
-fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Result<Trimming, Error> {
+fn read(
+    table: &Table,
+    unset: Trimming,
+    header_queues: u32,
+    bdp_bytes: f64,
+) -> Result<Trimming, Error> {
     let extent = |key| match table.find::<Extent>(key).map(|set| round(set.bytes(bdp_bytes))) {
         Some(bytes) if bytes > f64::from(u32::MAX) => {
             Err(table.error(key, format!("a size of at most {}B", u32::MAX)))
@@ -190,7 +198,7 @@ fn read(table: &Table, unset: Trimming, bdp_bytes: f64) -> Result<Trimming, Erro
     let data_bytes = extent("data")?.unwrap_or(unset.data_bytes);
     Ok(Trimming {
         data_bytes,
-        header_queue_bytes: extent("headers")?.unwrap_or(data_bytes.saturating_mul(2)),
+        header_queue_bytes: extent(HEADERS)?.unwrap_or(data_bytes.saturating_mul(header_queues)),
         trimmed_bytes: table.find::<u64>("trimmed").map_or(unset.trimmed_bytes, |set| set as u16),
         victim: match table.find::<Word>("victim") {
             Some(Word("arriving")) => TrimVictim::Arriving,
@@ -306,17 +314,31 @@ mod tests {
         assert_eq!(plan.fabric.switches[0].trimming.unwrap().data_bytes, 4_176);
     }
 
+    fn load_with(protocol: &str, switch: &str) -> Result<Trimming, String> {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]\n\
+             transport = {{ protocol = '{protocol}' }}\n[switch]\n{switch}"
+        );
+        let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
+        Ok(plan.fabric.switches[0].trimming.expect("switches that trim"))
+    }
+
+    #[test]
+    fn header_queue_is_that_of_the_key_or_the_protocol() {
+        let bytes = |protocol, switch| load_with(protocol, switch).unwrap().header_queue_bytes;
+        for (protocol, times) in [("ndp", 1), ("eqds", 2), ("smartt", 2), ("nscc", 2)] {
+            let data_bytes = load_with(protocol, "").unwrap().data_bytes;
+            assert_eq!(bytes(protocol, ""), times * data_bytes, "{protocol}");
+            assert_eq!(bytes(protocol, "trimming = { data = '90KB' }"), times * 90_000);
+            assert_eq!(bytes(protocol, "trimming = { headers = '50KB' }"), 50_000);
+        }
+    }
+
     #[test]
     fn header_weight_is_that_of_the_key_or_the_protocol() {
         let weight = |protocol: &str, switch: &str| {
-            let text = format!(
-                "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\n\
-                 flows = [{{ src = 'h0', dst = 'h1' }}]\n\
-                 transport = {{ protocol = '{protocol}' }}\n[switch]\n{switch}"
-            );
-            let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
-            let trimming = plan.fabric.switches[0].trimming.expect("switches that trim");
-            Ok::<_, String>(trimming.header_weight)
+            load_with(protocol, switch).map(|trimming| trimming.header_weight)
         };
         for protocol in ["ndp", "smartt"] {
             assert_eq!(weight(protocol, ""), Ok(Some(10)));
