@@ -30,8 +30,9 @@
 //!   `compositequeue.cpp`); csg-htsim has 100,000 and twice the size. Within the queue for headers,
 //!   packets trimmed in the core, acknowledgements and pulls precede those trimmed at the port to
 //!   the receiver. In the sources it is first in, first out.
-//! * Return to sender is an option, because no program of the authors' simulator sets it. There,
-//!   switches also return acknowledgements, nacks and pulls, whose senders discard them.
+//! * Return to sender is an option and off by default, as in csg-htsim, none of whose programs sets
+//!   it. In the first simulator, every switch returns headers, and senders have no timeouts. In
+//!   both, switches also return acknowledgements, nacks and pulls, whose senders discard them.
 //! * A sender expects pulls also if any packet is in flight, or if it knows by a cumulative number
 //!   that a packet arrived. The source counts acknowledgements, nacks and pulls, and packets of the
 //!   first window without response, of which it permits one.
@@ -39,9 +40,18 @@
 //!   that credit; the source sends all of the first window before. A pull that a sender requested
 //!   after a timeout is not expected, so that a packet which returns before it leaves at once. If
 //!   all packets have been sent once, a return voids pulled credit that waits for the uplink.
+//! * More than a quarter of arrivals among the last twelve packets mean a bad path, as in csg-htsim
+//!   (`is_bad_path`); in the paper, most packets.
+//! * Paths are entropies, which switches hash, and their order in a round is `position XOR order`
+//!   with a random `order`. The paper permutes the actual paths at random.
+//! * A packet that is sent again takes the next path, which may be the same; in the paper, another
+//!   one.
 //! * A sender does not exclude paths that lose more than others; `multipath = "bitmap"` does so by
 //!   the feedback of trimmed packets. A returned packet counts three times as much, as in the
 //!   source, unless it was trimmed at the port to the receiver.
+//! * Each pull takes another path, as in the sources if senders know the paths. If switches hash
+//!   (`ecmp_host` of csg-htsim), the pulls of a message there take one path.
+//! * Receivers pull all messages in turn; in the paper, some can have strict priority.
 //! * An acknowledgement is no pull. In the source it is one if no pull waits, so that control
 //!   packets take half of the bytes in an uncongested network.
 //! * A packet that arrives twice requests one pull; in the source, two.
@@ -69,7 +79,7 @@ pull_params! {
         max_window = Extent::Bdp(1.0), "our choice; 15 packets in csg-htsim, main_ndp.cpp";
         pull_packets = 1, "paper";
         pull_rate = 0.99, "csg-htsim, main_ndp.cpp";
-        min_rto = Span::ms(1), "our choice; 50 ms in csg-htsim, main_ndp.cpp";
+        min_rto = Span::ms(1), "paper, section 3.2.4; 50 ms in csg-htsim, main_ndp.cpp";
         multipath = MultipathRule::Oblivious, "paper";
         queue = Extent::Bytes(72_000.0), "paper: eight packets of 9 KB";
         /// Whether switches return a trimmed packet to its sender if the queue for headers is full.

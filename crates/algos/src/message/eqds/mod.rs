@@ -73,7 +73,12 @@
 //!   again since. In the sources, which compare no times of departure, it leaves once more.
 //! * A sender has packets in flight up to 2²⁰ beyond the first that has not arrived, so that the
 //!   receiver's record of a message takes 128 KiB at most.
-//! * Acknowledgements and pulls of a host may overtake each other on different paths.
+//! * Acknowledgements and pulls of a host may overtake each other on different paths. Each pull
+//!   takes another path, as in uet-htsim. In csg-htsim all control packets of a message take one,
+//!   because `EqdsSink::pull` passes the entropy to `EqdsPullPacket::newpkt` as `rnr`.
+//! * The packet in transmission does not count for the capacity of a queue. In the sources, as in
+//!   NDP's and RCCC's, it does until its end: of nine packets that arrive at once at a queue of
+//!   eight, one is trimmed there, and none here.
 
 pub(super) mod congestion;
 pub mod header;
