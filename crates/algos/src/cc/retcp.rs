@@ -34,8 +34,8 @@
 //!
 //! If the doubled window overflows the queue, the loss and the end of the marks both halve it. Four
 //! flows over three racks (`scenarios/demo/circuits.toml`, 40 ms) deliver 31.6 Gbit/s together with
-//! days of 60 us, and 26.9 under Reno; with days of 180 us, 38.8 and 31.2. Queues of 50 packets from
-//! 150 us ahead give 40.5 and 34.3. With four racks, 29.6 and 28.6.
+//! days of 60 us, and 26.9 under Reno; with days of 180 us, 38.8 and 31.2. Queues of 50 packets
+//! from 150 us ahead give 40.5 and 34.3. With four racks, 29.6 and 28.6.
 //!
 //! # Differences from the published code
 //!
