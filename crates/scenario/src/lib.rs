@@ -33,6 +33,7 @@ mod read;
 mod schema;
 pub mod sweep;
 mod template;
+mod wire;
 pub mod workload;
 
 use std::borrow::Cow;

@@ -1,8 +1,11 @@
-//! Warnings of generated traffic that exceeds the capacity of links even without headers: of hosts,
-//! of racks, and of groups of switches below the top of the fabric.
+//! Warnings of generated traffic that exceeds the capacity of links: of hosts, of racks, and of
+//! groups of switches below the top of the fabric. Data packets count with their headers. Control
+//! packets do not count, because their number depends on the protocol: the offered load is a lower
+//! bound. Remedies leave room for one control packet a data packet.
 
 use std::collections::VecDeque;
 
+use tidegate_algos::Stack;
 use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node, PortEnds, Switch};
 use tidegate_core::workload::{Pattern, Traffic};
@@ -10,6 +13,7 @@ use tidegate_core::workload::{Pattern, Traffic};
 use crate::load::offered_bps;
 use crate::plan::Plan;
 use crate::read::table::Table;
+use crate::wire::Wire;
 
 /// Groups of switches are formed at this number of tiers at most, from the racks up.
 const MOST_TIERS: u32 = 4;
@@ -19,74 +23,143 @@ const FULL: f64 = 1.0 + 1e-9;
 
 /// Warns of loads that exceed the capacity of links: of every key `load` above 1, or else of the
 /// most loaded place.
-pub(crate) fn warn(
+pub(crate) fn warn<'a>(
     tables: &[Table],
     traffic: &[Traffic],
     fabric: &Fabric,
+    stack: impl Fn(u16) -> &'a Stack + Copy,
     warnings: &mut Vec<String>,
 ) {
     let before = warnings.len();
-    for table in tables {
+    for (table, block) in tables.iter().zip(traffic) {
         if let Some(load) = table.find::<f64>("load").filter(|load| *load > 1.0) {
+            let most = most_loaded(std::slice::from_ref(block), fabric, stack);
+            let fitting = most.map_or(1.0, |most| load * most.fitting);
+            let key = table.path("load");
             warnings.push(format!(
-                "{} is {load}, above the capacity of the links: queues grow for as long as this \
-                 traffic lasts; set a load of at most 1",
-                table.path("load")
+                "{key} is {load}, above the capacity of the links: queues grow for as long as \
+                 this traffic lasts; {}",
+                at_most(&key, fitting)
             ));
         }
     }
     if warnings.len() == before {
-        warnings.extend(most_loaded(traffic, fabric).map(|most| most.warning()));
+        warnings.extend(most_loaded(traffic, fabric, stack).map(|most| most.warning(tables)));
     }
 }
 
 /// The links with the largest overload by traffic with a rate, as in `1.20 times the capacity of
 /// the link of h0`; `None` if all loads fit.
 pub fn overload(plan: &Plan) -> Option<String> {
-    let most = most_loaded(&plan.workload.traffic, &plan.fabric)?;
-    Some(format!("{:.2} times the capacity of {}", most.share, most.links))
+    let stack = |number: u16| &plan.stacks[usize::from(number)];
+    let most = most_loaded(&plan.workload.traffic, &plan.fabric, stack)?;
+    Some(format!("{:.2} times the capacity of {}", most.place.share, most.place.links))
 }
 
-/// The most loaded links.
+/// The remedy that sets a key, rounded down.
+fn at_most(key: &str, fitting: f64) -> String {
+    let digits = (1.0 - fitting.log10().floor()).clamp(2.0, 12.0) as i32;
+    let scale = 10f64.powi(digits);
+    // A limit that is a round number stays one.
+    let rounded = (fitting * scale + 1e-6).floor() / scale;
+    format!("set {key} to at most {rounded}, which leaves room for headers and control packets")
+}
+
+/// The most loaded links, if they are overloaded.
 struct Overload {
+    place: Place,
+    /// Numbers of the blocks that load it.
+    causes: Vec<usize>,
+    /// The largest share of these loads that fits, with control packets.
+    fitting: f64,
+}
+
+/// Overloaded links.
+struct Place {
     /// Offered load over the capacity.
     share: f64,
+    /// The group and the direction.
+    at: (usize, usize),
     /// The links: `the link of h0`.
     links: String,
     /// How a warning names the load and its limit.
     words: [String; 2],
-    /// More of the warning.
-    remedy: String,
 }
 
 impl Overload {
-    fn warning(&self) -> String {
-        let Overload { share, words: [load, capacity], remedy, .. } = self;
+    fn warning(&self, tables: &[Table]) -> String {
+        let Place { share, words: [load, capacity], .. } = &self.place;
+        let of_table = |table: &Table| Some((table.path("load"), table.find::<f64>("load")?));
+        let only = match self.causes[..] {
+            [one] => tables.get(one).and_then(of_table),
+            _ => None,
+        };
+        let remedy = match only {
+            Some((key, load)) => at_most(&key, load * self.fitting),
+            None => {
+                let percent = (100.0 * self.fitting + 1e-6).floor();
+                format!("reduce it to {percent} % or less, which leaves room for control packets")
+            }
+        };
         format!(
-            "{load} is up to {share:.2} times {capacity}: queues grow for as long as this \
-             lasts{remedy}"
+            "{load} is up to {share:.2} times {capacity}, headers included: queues grow for as \
+             long as this lasts; {remedy}"
         )
     }
 }
 
+/// Loads in bit/s that leave and enter each group, on the wire.
+struct Loads {
+    data: Vec<[f64; 2]>,
+    /// Of one control packet for each data packet, in the other direction.
+    control: Vec<[f64; 2]>,
+}
+
 /// The most loaded links over all times, if they are overloaded.
-fn most_loaded(traffic: &[Traffic], fabric: &Fabric) -> Option<Overload> {
-    let offers: Vec<(&Traffic, Vec<Offer>)> =
-        traffic.iter().map(|block| (block, offers(block, fabric))).collect();
-    let mut most: Option<Overload> = None;
-    for groups in groups(fabric) {
-        let loads: Vec<_> = offers
-            .iter()
-            .map(|(block, offers)| (block.start, block.stop, groups.loads(offers)))
-            .collect();
+fn most_loaded<'a>(
+    traffic: &[Traffic],
+    fabric: &Fabric,
+    stack: impl Fn(u16) -> &'a Stack,
+) -> Option<Overload> {
+    let offers: Vec<_> = traffic.iter().map(|block| offers(block, fabric)).collect();
+    let all: Vec<(Groups, Vec<Loads>)> = groups(fabric)
+        .into_iter()
+        .map(|groups| {
+            let blocks = traffic.iter().zip(&offers);
+            let on_wire = |(block, offers): (&Traffic, &Offers)| {
+                groups.on_wire(block, offers, stack(block.stack), fabric.mtu)
+            };
+            let loads = blocks.map(on_wire).collect();
+            (groups, loads)
+        })
+        .collect();
+    let active = |at: Time| {
+        let blocks = traffic.iter().enumerate();
+        blocks.filter(move |(_, block)| block.start <= at && at < block.stop).map(|(i, _)| i)
+    };
+    let mut most: Option<(Place, Time, usize)> = None;
+    for (number, (groups, loads)) in all.iter().enumerate() {
         // The load is highest at the start of some block.
-        for &(at, ..) in &loads {
-            let found = groups.overload(&loads, at, fabric);
-            let share = most.as_ref().map_or(FULL, |most| most.share);
-            most = found.filter(|found| found.share > share).or(most);
+        for (block, offers) in traffic.iter().zip(&offers) {
+            if offers.is_empty() {
+                continue;
+            }
+            let share = most.as_ref().map_or(FULL, |(most, ..)| most.share);
+            let own: Vec<_> = active(block.start).map(|i| &loads[i]).collect();
+            let found = groups.overload(&own, fabric).filter(|found| found.share > share);
+            most = found.map(|found| (found, block.start, number)).or(most);
         }
     }
-    most
+    let (place, at, number) = most?;
+    let (group, direction) = place.at;
+    let loads = &all[number].1;
+    let causes = active(at).filter(|&i| loads[i].data[group][direction] > 0.0).collect();
+    let fits = |(groups, loads): &(Groups, Vec<Loads>)| {
+        let own: Vec<_> = active(at).map(|i| &loads[i]).collect();
+        groups.fitting(&own)
+    };
+    let fitting = all.iter().map(fits).fold(1.0, f64::min);
+    Some(Overload { place, causes, fitting })
 }
 
 /// Rates in bit/s of messages on links: from each host in `from` to each other host in `to`, the
@@ -97,26 +170,38 @@ struct Offer {
     to: Vec<(u32, f64)>,
 }
 
-/// The offers of a block; none if it has no rate.
-fn offers(block: &Traffic, fabric: &Fabric) -> Vec<Offer> {
+/// The offers of a block: of its messages, and of their replies.
+#[derive(Default)]
+struct Offers {
+    messages: Vec<Offer>,
+    replies: Vec<Offer>,
+}
+
+impl Offers {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+}
+
+/// The offers of a block, in bit/s of payload; none if it has no rate.
+fn offers(block: &Traffic, fabric: &Fabric) -> Offers {
     let mean_bytes = block.sizes.mean_bytes();
     let (pattern, replies) = match &block.pattern {
         Pattern::Answered { of, replies, .. } => (&**of, Some(replies.mean_bytes())),
         pattern => (pattern, None),
     };
-    let Some(bps) = offered_bps(pattern, mean_bytes) else { return Vec::new() };
-    let mut offers = of_pattern(pattern, bps, fabric.hosts.len() as u32);
-    exclude_servers(&mut offers, fabric);
-    if let Some(reply_bytes) = replies {
+    let Some(bps) = offered_bps(pattern, mean_bytes) else { return Offers::default() };
+    let mut messages = of_pattern(pattern, bps, fabric.hosts.len() as u32);
+    exclude_servers(&mut messages, fabric);
+    let replies = replies.map(|reply_bytes| {
         let ratio = reply_bytes / mean_bytes;
         let reply = |offer: &Offer| Offer {
             from: offer.to.iter().map(|&(host, weight)| (host, weight * ratio)).collect(),
             to: offer.from.clone(),
         };
-        let all: Vec<Offer> = offers.iter().map(reply).collect();
-        offers.extend(all);
-    }
-    offers
+        messages.iter().map(reply).collect()
+    });
+    Offers { messages, replies: replies.unwrap_or_default() }
 }
 
 /// The offers of a pattern with this rate in total.
@@ -196,6 +281,8 @@ struct Groups {
     switches: Vec<Vec<u32>>,
     /// Whether all these links lead to a higher tier.
     is_upward: Vec<bool>,
+    /// Fewest switches on a path over these links.
+    hops: u32,
 }
 
 /// Hosts one by one, racks, and groups of switches below the top of the fabric.
@@ -223,7 +310,7 @@ fn of_hosts(fabric: &Fabric) -> Groups {
         }
     }
     let of_host = (0..hosts as u32).collect();
-    Groups { of_host, capacity, switches: Vec::new(), is_upward: Vec::new() }
+    Groups { of_host, capacity, switches: Vec::new(), is_upward: Vec::new(), hops: 1 }
 }
 
 /// Distance of each switch from the switches with hosts; the maximum for NICs.
@@ -296,7 +383,7 @@ fn up_to(fabric: &Fabric, tiers: &[u32], tier: u32) -> Groups {
         switches.dedup();
     }
     let of_host = rack_of.into_iter().map(|rack| rack.map_or(0, |rack| sets.of(rack))).collect();
-    Groups { of_host, capacity, switches, is_upward }
+    Groups { of_host, capacity, switches, is_upward, hops: 2 }
 }
 
 /// Disjoint sets: each member leads to another one, the representative to itself.
@@ -319,6 +406,29 @@ impl Sets {
 }
 
 impl Groups {
+    /// Loads of a block on the wire.
+    fn on_wire(&self, block: &Traffic, offers: &Offers, stack: &Stack, mtu: u32) -> Loads {
+        let number = self.capacity.len();
+        let mut all = Loads { data: vec![[0.0; 2]; number], control: vec![[0.0; 2]; number] };
+        let (fan_in, replies) = match &block.pattern {
+            Pattern::Requests { fan_in, .. } => (u64::from(*fan_in), None),
+            Pattern::Answered { replies, .. } => (1, Some(replies)),
+            _ => (1, None),
+        };
+        let messages = (&offers.messages, fan_in, Some(&block.sizes));
+        for (offers, fan_in, sizes) in [messages, (&offers.replies, 1, replies)] {
+            let Some(sizes) = sizes.filter(|_| !offers.is_empty()) else { continue };
+            let wire = Wire::of(sizes, fan_in, stack, (mtu, self.hops));
+            for (group, load) in self.loads(offers).into_iter().enumerate() {
+                for direction in [0, 1] {
+                    all.data[group][direction] += wire.data * load[direction];
+                    all.control[group][1 - direction] += wire.control * load[direction];
+                }
+            }
+        }
+        all
+    }
+
     /// Loads in bit/s that leave and enter each group.
     fn loads(&self, offers: &[Offer]) -> Vec<[f64; 2]> {
         let group = |host: u32| self.of_host[host as usize] as usize;
@@ -346,21 +456,28 @@ impl Groups {
         loads
     }
 
-    /// The largest share of a capacity that the blocks with these starts, stops and loads offer at
-    /// time `at`, if it is an overload. Of equal shares, the first; traffic that leaves counts
-    /// first.
-    fn overload(
-        &self,
-        blocks: &[(Time, Time, Vec<[f64; 2]>)],
-        at: Time,
-        fabric: &Fabric,
-    ) -> Option<Overload> {
-        let active: Vec<_> =
-            blocks.iter().filter(|(start, stop, _)| *start <= at && at < *stop).collect();
+    /// The largest share of these loads that fits, with control packets.
+    fn fitting(&self, loads: &[&Loads]) -> f64 {
+        let mut least = f64::INFINITY;
+        for direction in [0, 1] {
+            for (group, capacity) in self.capacity.iter().enumerate() {
+                let own = |of: &&Loads| of.data[group][direction] + of.control[group][direction];
+                let load: f64 = loads.iter().map(own).sum();
+                if load > 0.0 && capacity[direction] > 0.0 {
+                    least = least.min(capacity[direction] / load);
+                }
+            }
+        }
+        least
+    }
+
+    /// The largest share of a capacity that these loads offer, if it is an overload. Of equal
+    /// shares, the first; traffic that leaves counts first.
+    fn overload(&self, loads: &[&Loads], fabric: &Fabric) -> Option<Place> {
         let (mut most, mut place, mut overloaded) = (1.0, None, [0; 2]);
         for direction in [0, 1] {
             for (group, capacity) in self.capacity.iter().enumerate() {
-                let load: f64 = active.iter().map(|(.., loads)| loads[group][direction]).sum();
+                let load: f64 = loads.iter().map(|of| of.data[group][direction]).sum();
                 let (capacity, share) = (capacity[direction], load / capacity[direction]);
                 if capacity > 0.0 && share > FULL {
                     overloaded[direction] += 1;
@@ -382,11 +499,11 @@ impl Groups {
                     }
                 };
                 let verb = ["sent", "received"][direction];
-                Overload {
+                Place {
                     share: most,
+                    at: (group, direction),
                     links: format!("the {links} of {hosts}"),
                     words: [format!("the traffic {verb} by {hosts}"), capacity.to_owned()],
-                    remedy: String::new(),
                 }
             }
             Some(switches) => {
@@ -399,12 +516,11 @@ impl Groups {
                 };
                 let [load, capacity] = cut.map(|bps| bps / 1e9);
                 let capacity = format!("their capacity ({load:.1} Gbit/s on {capacity:.1} Gbit/s)");
-                let fitting = (100.0 / most).floor();
-                Overload {
+                Place {
                     share: most,
+                    at: (group, direction),
                     words: [format!("the load of {links}"), capacity],
                     links,
-                    remedy: format!("; reduce it below {fitting} %, because headers add to it"),
                 }
             }
         })
@@ -447,11 +563,24 @@ mod tests {
     fn overload_is_warned_of() {
         let incast = "{ kind = 'incast', sizes = '125KB', fan_in = 4, interval = '20us'";
         let cases = [
-            (poisson("load = 1.0"), ""),
-            (poisson("load = 1.2"), "traffic[0].load is 1.2, above the capacity of the links"),
+            (poisson("load = 0.97"), ""),
+            (
+                poisson("load = 1.0"),
+                "the traffic sent by h0 and 4 more is up to 1.02 times the capacity of their \
+                 links, headers included: queues grow for as long as this lasts; set \
+                 traffic[0].load to at most 0.96, which leaves room for headers and control \
+                 packets",
+            ),
+            (
+                poisson("load = 1.2"),
+                "traffic[0].load is 1.2, above the capacity of the links: queues grow for as long \
+                 as this traffic lasts; set traffic[0].load to at most 0.96, which",
+            ),
             (
                 format!("{}, {}", poisson("load = 0.6"), poisson("load = 0.6")),
-                "the traffic sent by h0 and 4 more is up to 1.20 times the capacity of their links",
+                "the traffic sent by h0 and 4 more is up to 1.22 times the capacity of their \
+                 links, headers included: queues grow for as long as this lasts; reduce it to 80 \
+                 % or less",
             ),
             // Blocks that do not overlap.
             (
@@ -466,11 +595,11 @@ mod tests {
             (format!("{incast} }}"), ""),
             (
                 format!("{incast}, dst = 'h2' }}"),
-                "received by h2 is up to 2.00 times the capacity of its link",
+                "received by h2 is up to 2.04 times the capacity of its link",
             ),
             (
                 poisson("rate = '60Gbps', receivers = 'h[0-1]'"),
-                "received by h0 and 1 more is up to 1.50 times",
+                "received by h0 and 1 more is up to 1.53 times",
             ),
         ];
         for (traffic, expected) in cases {
@@ -489,13 +618,14 @@ mod tests {
     fn overloaded_switches_are_warned_of() {
         // Of 31 other hosts, 24 are in other racks and 16 in the other pod.
         let cases = [
-            (CLOS, "load = 0.24", ""),
+            (CLOS, "load = 0.23", ""),
             (
                 CLOS,
                 "load = 0.25",
-                "the load of the uplinks of agg0 and agg1 is up to 1.03 times their capacity \
-                 (206.5 Gbit/s on 200.0 Gbit/s): queues grow for as long as this lasts; reduce it \
-                 below 96 %, because headers add to it",
+                "the load of the uplinks of agg0 and agg1 is up to 1.05 times their capacity \
+                 (210.6 Gbit/s on 200.0 Gbit/s), headers included: queues grow for as long as this \
+                 lasts; set traffic[0].load to at most 0.23, which leaves room for headers and \
+                 control packets",
             ),
             // Within the pods.
             (CLOS, "load = 0.5, senders = 'h[0-7]', receivers = 'h[8-15]'", "uplinks of tor0 is"),
@@ -505,19 +635,19 @@ mod tests {
                 "kind = 'leaf-spine', racks = 3, hosts_per_rack = 8, spines = 3, fabric_link = { \
                  rate = '100Gbps', delay = '1us' }",
                 "load = 0.8",
-                "uplinks of tor0 is up to 1.48 times their capacity (445.2 Gbit/s on 300.0",
+                "uplinks of tor0 is up to 1.51 times their capacity (454.1 Gbit/s on 300.0",
             ),
             (
                 "kind = 'dumbbell', pairs = 4",
                 "load = 0.9",
-                "the load of the links from tor0 to other switches is up to 2.06 times",
+                "the load of the links from tor0 to other switches is up to 2.10 times",
             ),
             // Racks of both planes have the same hosts.
             (
                 "kind = 'leaf-spine', racks = 2, hosts_per_rack = 4, spines = 1, planes = 2, \
                  fabric_link = { rate = '200Gbps', delay = '1us' }",
                 "load = 0.9",
-                "the load of the uplinks of plane0.tor0 and plane1.tor0 is up to 1.03",
+                "the load of the uplinks of plane0.tor0 and plane1.tor0 is up to 1.05",
             ),
         ];
         for (fabric, traffic, expected) in cases {
@@ -529,6 +659,38 @@ mod tests {
                 _ => assert!(found.len() == 1 && found[0].contains(expected), "{found:?}"),
             }
             assert_eq!(overload(&plan).is_some(), !expected.is_empty(), "{traffic}");
+        }
+    }
+
+    #[test]
+    fn headers_of_short_messages_overload_links() {
+        let text = |load: &str, sizes: &str| {
+            format!("{{ kind = 'poisson', sizes = '{sizes}', load = {load} }}")
+        };
+        let racks = "kind = 'leaf-spine', racks = 2, hosts_per_rack = 4, spines = 1, mtu = \
+                     '1500B', host_link = { rate = '10Gbps', delay = '1us' }, fabric_link = { rate \
+                     = '10Gbps', delay = '1us' }";
+        // Of seven other hosts, four are in the other rack: payload alone would fit up to 0.4375.
+        let found = on(racks, &text("0.43", "10KB")).warnings;
+        let expected = "the load of the uplinks of tor0 is up to 1.04 times their capacity (10.4 \
+                        Gbit/s on 10.0 Gbit/s), headers included: queues grow for as long as this \
+                        lasts; set traffic[0].load to at most 0.39, which";
+        assert!(found.len() == 1 && found[0].starts_with(expected), "{found:?}");
+        assert_eq!(on(racks, &text("0.39", "10KB")).warnings, Vec::<String>::new());
+        let found = plan(&text("0.7", "100B")).warnings;
+        let expected = "links, headers included: queues grow for as long as this lasts; set \
+                        traffic[0].load to at most 0.37, which";
+        assert!(found.len() == 1 && found[0].contains("1.26 times"), "{found:?}");
+        assert!(found[0].contains(expected), "{found:?}");
+    }
+
+    #[test]
+    fn limits_of_loads_are_rounded_down() {
+        let of = |fitting| at_most("x", fitting).replace(", which leaves room for headers and", "");
+        let cases = [(0.392, "0.39"), (0.4, "0.4"), (0.0437, "0.043"), (1.129, "1.12")];
+        for (fitting, expected) in cases {
+            let expected = format!("set x to at most {expected} control packets");
+            assert_eq!(of(fitting), expected);
         }
     }
 
@@ -561,7 +723,7 @@ mod tests {
         let cases = traffic.into_iter().zip(rates).flat_map(|of| [(of, false), (of, true)]);
         for ((traffic, rate), joined) in cases {
             let plan = on(&format!("{fabric}{}", if joined { servers } else { "" }), traffic);
-            let offers = offers(&plan.workload.traffic[0], &plan.fabric);
+            let offers = offers(&plan.workload.traffic[0], &plan.fabric).messages;
             for groups in groups(&plan.fabric) {
                 let loads = groups.loads(&offers);
                 let mut expected = vec![[0.0; 2]; loads.len()];
@@ -585,7 +747,7 @@ mod tests {
         let traffic = poisson("rate = '10Gbps', receivers = 'h0', reply = '1MB'");
         let senders = traffic.replace("rate", "senders = 'h[1-4]', rate");
         let warnings = plan(&senders).warnings;
-        let expected = "the traffic sent by h0 is up to 4.00 times the capacity of its link";
+        let expected = "the traffic sent by h0 is up to 4.08 times the capacity of its link";
         assert!(warnings.iter().any(|text| text.contains(expected)), "{warnings:?}");
     }
 }

@@ -260,7 +260,9 @@ pub(crate) fn plan(root: &Table, files: Reader, stem: &str) -> Result<Plan, Erro
     }
 
     collective::fit(root.tables("traffic"), &workload.traffic)?;
-    overload::warn(root.tables("traffic"), &workload.traffic, &configured.fabric, &mut warnings);
+    let stack = |number| stacks.stack(number);
+    let blocks = root.tables("traffic");
+    overload::warn(blocks, &workload.traffic, &configured.fabric, stack, &mut warnings);
 
     stacks.check_sizes(configured.fabric.mtu)?;
     let sizes = stacks.largest_sizes();
