@@ -117,9 +117,9 @@ use super::sird::header::Header;
 pub use super::sird::target::{Rounding, Signal, Update};
 use super::sird::target::{Target, TargetLaw};
 use super::sird::{
-    CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params, without_weights,
+    CreditTransport, NetworkSignal, Policy, Priorities, SirdParams, credit_params,
+    warnings_of_credit, without_weights,
 };
-use crate::kit::window::shorter_than_bdp;
 
 /// Bytes of telemetry in a data packet.
 const TELEMETRY: u16 = 2;
@@ -252,7 +252,7 @@ fn domain_warnings(params: &TideParams, path: &Path, rate_bps: f64) -> Vec<Strin
     if is_unstable {
         of_p.push(String::from("reduce m"));
     }
-    let mut reasons = Vec::from_iter(shorter_than_bdp(path));
+    let mut reasons = warnings_of_credit(params.budget, path);
     if !of_p.is_empty() {
         reasons.push(of_p.join("; "));
     }

@@ -112,6 +112,9 @@ mod tests;
 mod unanswered;
 
 use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::marker::PhantomData;
 
 use crate::kit::departure::Departure;
@@ -363,6 +366,21 @@ impl Settings {
     }
 }
 
+/// Reasons why this transport uses a path badly.
+pub(super) fn warnings_of_credit(budget: Extent, path: &Path) -> Vec<String> {
+    // A receiver may have credit for a packet outstanding, however small its budget.
+    let full = f64::from(path.full_wire_bytes);
+    let share = budget.bytes(path.bdp_bytes).max(full) / path.bdp_bytes;
+    let short = (share < 1.0).then(|| {
+        format!(
+            "budget = {budget} lets a receiver have credit for {share:.2} BDP outstanding: packets \
+             that wait for credit use at most this share of its link; set budget = \"1BDP\" or \
+             more"
+        )
+    });
+    short.into_iter().chain(shorter_than_bdp(path)).collect()
+}
+
 /// Delay from which a packet indicates congestion.
 fn delay_threshold(params: &SirdParams, bdp_bytes: f64, nic_rate: Rate) -> Span {
     let seconds = 8.0 * params.delay_threshold.bytes(bdp_bytes) / nic_rate.as_bps() as f64;
@@ -481,7 +499,7 @@ impl Endpoint for Sird {
         let is_compared = params.network_signal == NetworkSignal::PeakHopDelay;
         OperatingPoint {
             telemetry_target: is_compared.then_some(threshold),
-            domain_warnings: shorter_than_bdp(path).into_iter().collect(),
+            domain_warnings: warnings_of_credit(params.budget, path),
             ..OperatingPoint::DEFAULT
         }
     }

@@ -5,6 +5,8 @@ use alloc::collections::VecDeque;
 
 use super::super::header::Request;
 use super::*;
+use crate::message::tide::{Tide, TideParams};
+use alloc::format;
 use tidegate_core::{Domain, Rng};
 
 const FULL: i64 = 1_538;
@@ -130,6 +132,27 @@ fn outstanding_credit_respects_budget_and_bucket() {
     }
     assert!(issues > 50_000 && silences > 0, "{issues} credits, {silences} silent");
     assert!(full > 120, "only {full} of 192 have been at their budgets");
+}
+
+#[test]
+fn small_budgets_are_warned_of() {
+    let path = crate::contract::path();
+    let warnings = |budget| {
+        let sird = SirdParams { budget, ..SirdParams::default() };
+        let tide = TideParams { budget, ..TideParams::default() };
+        let rate = path.nic_rate.as_bps() as f64;
+        let of_sird = Sird::operating_point(&sird, &path, rate).domain_warnings;
+        let of_tide = Tide::operating_point(&tide, &path, rate).domain_warnings;
+        assert!(of_tide.starts_with(&of_sird), "{of_tide:?}");
+        of_sird
+    };
+    let packets = path.bdp_bytes / f64::from(path.full_wire_bytes);
+    for (budget, share) in [(Extent::Bytes(100.0), 1.0 / packets), (Extent::Bdp(0.5), 0.5)] {
+        let expected = format!("budget = {budget} lets a receiver have credit for {share:.2} BDP");
+        let found = warnings(budget);
+        assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+    }
+    assert_eq!(warnings(Extent::Bdp(1.0)), [""; 0]);
 }
 
 #[test]
