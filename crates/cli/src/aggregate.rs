@@ -10,7 +10,7 @@ use tidegate_workbench::{
 use crate::format::{self, ANY, MAXIMUM, NONE, label, offered, protocol};
 use crate::grid::{drawn, new, prose};
 use crate::jobs;
-use crate::table::{heading, noted, size_range, titled};
+use crate::table::{heading, size_range, titled};
 
 /// Prefix of values that paired tests find significant.
 const STAR: &str = "*";
@@ -33,7 +33,6 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     text.push_str(&rows);
     let explained = legend(&text, count, aggregate.baseline.as_deref());
     text.push_str(&explained);
-    text.push_str(&noted(aggregate.note.as_deref()));
     prose(&text)
 }
 

@@ -16,7 +16,6 @@ use crate::interrupt::interrupt_flag;
 use crate::options::{ALL, CacheArgs, RunArgs, SEED_MAX, check_force, runnable, whole};
 use crate::output::pretty;
 use crate::progress::Total;
-use crate::table::noted;
 use crate::worst::{self, Worst, worst};
 use crate::{Result, emit, print_stderr};
 
@@ -225,7 +224,6 @@ fn tables(sweep: &Sweep, worst: Option<&Worst>) -> String {
     out.push_str(&all_tables(&heads, ROWS, views, |of, view| rows(sweep, of, view), titled));
     let explained = legend(&out, count, baseline);
     out.push_str(&explained);
-    out.push_str(&noted(sweep.note.as_deref()));
     prose(&out)
 }
 

@@ -95,7 +95,6 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     text.push_str(&drawn(&compared_links(comparison)));
     text.push_str(&pauses(&runs, LINKS_COMPARED));
     explain_signs(&mut text);
-    text.push_str(&noted(comparison.note.as_deref()));
     text.push_str("\nOne seed (n = 1): no interval and no star; --seeds 5 adds both.\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}\n", run.protocol, losses(&run.summary)));
@@ -109,11 +108,6 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         ));
     }
     prose(&text)
-}
-
-/// A note below tables.
-pub(crate) fn noted(note: Option<&str>) -> String {
-    note.map_or(String::new(), |note| format!("\n{note}\n"))
 }
 
 /// The title of a table. It names how messages share connections, which affects the numbers most.

@@ -9,9 +9,10 @@ use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
+use crate::ideal_paths::ideal_paths_warning;
 use crate::results::{Compared, Comparison, Results};
 use crate::run::{publish, run_numbered};
-use crate::{Destination, Error, RunOptions, Source, catalog, ideal_paths, interrupt, load};
+use crate::{Destination, Error, RunOptions, Source, catalog, interrupt, load};
 
 /// Runs the scenario under each of `protocols`, several at a time if there are enough threads. The
 /// results of each run go to its own subfolder of `options.out`, next to `comparison.json`.
@@ -96,30 +97,15 @@ impl Comparison {
         }
         let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
         let (name, seed) = first.unwrap_or_default();
-        let warnings = unlike(protocols, plans).into_iter().collect();
-        let note = ideal_paths::note(plans.iter());
-        (Comparison { schema: 1, name, seed, warnings, note, runs }, failure)
+        let warnings = own_warnings(protocols, plans);
+        (Comparison { schema: 1, name, seed, warnings, runs }, failure)
     }
 
     /// Warnings of the comparison and of all its runs, each once. A warning that not every run has
     /// and that does not name its protocol is prefixed with it.
     pub fn all_warnings(&self) -> Vec<String> {
-        let mut all = self.warnings.clone();
-        for run in &self.runs {
-            for warning in &run.summary.warnings {
-                let is_everywhere =
-                    self.runs.iter().all(|run| run.summary.warnings.contains(warning));
-                let text = if is_everywhere || warning.contains(&run.protocol) {
-                    warning.clone()
-                } else {
-                    format!("{}: {warning}", run.protocol)
-                };
-                if !all.contains(&text) {
-                    all.push(text);
-                }
-            }
-        }
-        all
+        let of_run = |run: &'_ Compared| (run.protocol.clone(), run.summary.warnings.clone());
+        with_those_of_runs(self.warnings.clone(), &self.runs.iter().map(of_run).collect::<Vec<_>>())
     }
 
     /// The bytes of `comparison.json`.
@@ -144,6 +130,36 @@ impl Comparison {
         let protocols: Vec<String> = self.runs.iter().map(|run| run.protocol.clone()).collect();
         to.publish(files, &protocols)
     }
+}
+
+/// Warnings of the comparison of these plans, without those of single plans.
+fn own_warnings(protocols: &[String], plans: &[Plan]) -> Vec<String> {
+    unlike(protocols, plans).into_iter().chain(ideal_paths_warning(plans.iter())).collect()
+}
+
+/// Warnings of a comparison that are known before its runs, each once.
+pub(crate) fn planned_warnings(protocols: &[String], plans: &[Plan]) -> Vec<String> {
+    let of_plan = |(name, plan): (&String, &Plan)| (name.clone(), plan.warnings.clone());
+    let runs: Vec<_> = protocols.iter().zip(plans).map(of_plan).collect();
+    with_those_of_runs(own_warnings(protocols, plans), &runs)
+}
+
+/// Adds the warnings of runs, each run with its protocol.
+fn with_those_of_runs(mut all: Vec<String>, runs: &[(String, Vec<String>)]) -> Vec<String> {
+    for (protocol, warnings) in runs {
+        for warning in warnings {
+            let is_everywhere = runs.iter().all(|(_, warnings)| warnings.contains(warning));
+            let text = if is_everywhere || warning.contains(protocol) {
+                warning.clone()
+            } else {
+                format!("{protocol}: {warning}")
+            };
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+    }
+    all
 }
 
 /// The scenario under each protocol.

@@ -1,5 +1,5 @@
-//! Notes on compared runs whose slowdowns have different denominators: the ideal completion time is
-//! that of one path, or that of all paths together.
+//! A warning of compared runs whose slowdowns have different denominators: the ideal completion
+//! time is that of one path, or that of all paths together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use tidegate_core::routes::Routes;
 use tidegate_core::workload::Sizes;
 use tidegate_scenario::Plan;
 
-/// A note if the ideal completion times of large messages differ between the plans, because some
+/// A warning if the ideal completion times of large messages differ between the plans, because some
 /// protocols use one path for a message and others all.
-pub(crate) fn note<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> Option<String> {
+pub fn ideal_paths_warning<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> Option<String> {
     // The routings under which a protocol uses one path, and all paths.
     let mut uses: [BTreeMap<&str, BTreeSet<&str>>; 2] = Default::default();
     for plan in plans.clone() {
@@ -40,8 +40,8 @@ pub(crate) fn note<'a>(plans: impl Iterator<Item = &'a Plan> + Clone) -> Option<
         uses[own].iter().map(name).collect::<Vec<_>>().join(", ")
     });
     Some(format!(
-        "Slowdowns have different denominators: the ideal completion time of one path for {one}, \
-         and the shorter one of all paths together for {all}. Compare completion times instead."
+        "slowdowns have different denominators: the ideal completion time of one path for {one}, \
+         and the shorter one of all paths together for {all}; compare completion times instead"
     ))
 }
 
@@ -90,11 +90,11 @@ mod tests {
     fn denominators_that_differ_are_named() {
         let names = crate::protocols();
         let [a, b] = [names[0].name, names[1].name];
-        let of = |plans: &[Plan]| note(plans.iter());
+        let of = |plans: &[Plan]| ideal_paths_warning(plans.iter());
         let (one, all) = (plan(a, "ecmp", 50), plan(b, "spray", 50));
         let found = of(&[one.clone(), all.clone()]).unwrap();
         assert!(found.contains(&format!("of one path for {a}, and")), "{found}");
-        assert!(found.contains(&format!("all paths together for {b}.")), "{found}");
+        assert!(found.contains(&format!("all paths together for {b};")), "{found}");
         let found = of(&[one.clone(), plan(a, "spray", 50)]).unwrap();
         let both = [format!("one path for {a} (ecmp)"), format!("together for {a} (spray)")];
         assert!(both.iter().all(|text| found.contains(text)), "{found}");

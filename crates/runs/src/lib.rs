@@ -57,6 +57,7 @@ pub use error::Error;
 pub use estimate::{Estimate, Spread};
 use guarded::guarded;
 pub use headers::headers;
+pub use ideal_paths::ideal_paths_warning;
 pub use interop::{Written, export, import};
 pub use loading::{load, schema, set, template, vary};
 pub use numbers::differing_load;
@@ -71,12 +72,12 @@ pub use run::{
     Kept, Notice, ProgressListener, RunOptions, Staged, Tables, origin, publish, recorded, run,
     serve,
 };
-pub use seeds::{only_seeds, run_seeded, run_seeds, seeded_plans};
+pub use seeds::{only_seeds, planned_warnings, run_seeded, run_seeds, seeded_plans};
 pub use source::Source;
 pub use sweep::{
     Bound, Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
     forecast_packets, forecast_runs, forecast_seconds, forecast_sweep, make_runs, missing_runs,
-    sweep,
+    sweep, sweep_warnings,
 };
 pub use tidegate_scenario::sweep::{Axis, FAILURE, Mode, SeedList};
 pub use tidegate_sim::SEMANTICS;

@@ -28,9 +28,6 @@ pub struct Comparison {
     pub seed: u64,
     /// Differences between the runs that are probably not intended to be compared.
     pub warnings: Vec<String>,
-    /// A note for readers of its tables.
-    #[serde(skip)]
-    pub note: Option<String>,
     /// One run per protocol, in the requested order.
     pub runs: Vec<Compared>,
 }
@@ -57,9 +54,6 @@ pub struct Aggregate {
     pub baseline: Option<String>,
     /// Things that are allowed but probably not intended, each once, with its seeds.
     pub warnings: Vec<String>,
-    /// A note for readers of its tables.
-    #[serde(skip)]
-    pub note: Option<String>,
     /// The runs, each under all seeds: one, or one per compared protocol.
     pub runs: Vec<SeededRun>,
 }

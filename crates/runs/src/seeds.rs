@@ -173,6 +173,15 @@ pub fn seeded_plans(
     }
 }
 
+/// The warnings of [`seeded_plans`] that are known before the runs.
+pub fn planned_warnings(plans: &[Plan], protocols: Option<&[String]>) -> Vec<String> {
+    let names = protocols.map_or_else(|| vec![String::new()], <[String]>::to_vec);
+    let of_seed = |plans: &[Plan]| {
+        (format!("seed {}", plans[0].seed), compare::planned_warnings(&names, plans))
+    };
+    gathered(&plans.chunks(names.len().max(1)).map(of_seed).collect::<Vec<_>>())
+}
+
 /// Checks that no override sets the seed beside an option for it: `--seeds` or `--seed`.
 ///
 /// # Errors
@@ -228,8 +237,7 @@ impl Aggregate {
         paired::compare(&mut [candidates.collect()], baseline.as_deref());
         let warnings = warnings(seeds.seeds(), comparisons, &runs);
         let (schema, name) = (Aggregate::SCHEMA, comparisons[0].name.clone());
-        let note = comparisons[0].note.clone();
-        Aggregate { schema, name, seeds: seeds.seeds().to_vec(), baseline, warnings, note, runs }
+        Aggregate { schema, name, seeds: seeds.seeds().to_vec(), baseline, warnings, runs }
     }
 }
 
@@ -265,7 +273,7 @@ mod tests {
         let mut summary = summary(seed);
         summary.warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
         let runs = vec![Compared { protocol: String::new(), summary }];
-        Comparison { schema: 1, name: "x".to_owned(), seed, warnings: Vec::new(), note: None, runs }
+        Comparison { schema: 1, name: "x".to_owned(), seed, warnings: Vec::new(), runs }
     }
 
     #[test]

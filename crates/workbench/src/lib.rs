@@ -26,9 +26,10 @@ pub use tidegate_runs::{
     SeedList, SeededRun, Source, Spread, Sweep, SweepForecast, SweepOptions, SweepPoint, Tables,
     TelemetryBytes, Written, baseline, can_keep, compare, compare_completions, default_cache,
     differing_load, dissector, export, fair_share, forecast_capture, forecast_runs, forecast_sweep,
-    headers, import, is_share, key_words, limits, load, make_runs, missing_runs, only_seeds,
-    protocol, protocols, run, run_seeds, runnable_protocols, schema, seeded_plans, serve, set,
-    set_revision, sweep, template, vary, words, workload_destination, workload_from,
+    headers, ideal_paths_warning, import, is_share, key_words, limits, load, make_runs,
+    missing_runs, only_seeds, planned_warnings, protocol, protocols, run, run_seeds,
+    runnable_protocols, schema, seeded_plans, serve, set, set_revision, sweep, sweep_warnings,
+    template, vary, words, workload_destination, workload_from,
 };
 pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::{

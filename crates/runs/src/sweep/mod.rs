@@ -25,7 +25,7 @@ pub use forecast::{
 use crate::aggregated::{Aggregated, aggregated};
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
-use crate::ideal_paths;
+use crate::ideal_paths::ideal_paths_warning;
 use crate::observe::{Control, Measurement, Observations, adapt, drive};
 use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
@@ -83,9 +83,6 @@ pub struct Sweep {
     /// Things that are allowed but probably not intended: each once, with the first run that has it
     /// and the number of others.
     pub warnings: Vec<String>,
-    /// A note for readers of its tables.
-    #[serde(skip)]
-    pub note: Option<String>,
     /// Every point, in the order of the design.
     pub points: Vec<SweepPoint>,
     /// Runs that failed. None of their measurements are included.
@@ -135,6 +132,19 @@ struct Known {
 /// A run looked up in the cache.
 type Found = Option<Known>;
 
+impl Design {
+    /// Reports the resolved scenario of the first point.
+    ///
+    /// # Errors
+    /// When it is invalid.
+    pub fn report_resolved(&self, notice: Notice<'_>) -> Result<(), Error> {
+        let (seeds, name) = self.seeds()?;
+        let plan = self.plan(0, Some(seeds.seeds()[0]))?;
+        resolution(&[(&name, &plan)]).iter().for_each(|line| notice(line));
+        Ok(())
+    }
+}
+
 /// Makes the missing runs of a sweep, several at a time.
 ///
 /// # Errors
@@ -144,8 +154,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let (seeds, name) = design.seeds()?;
     let found = found(design, &seeds, options)?;
     if let Some(notice) = options.resolved {
-        let plan = design.plan(0, Some(seeds.seeds()[0]))?;
-        resolution(&[(&name, &plan)]).iter().for_each(|line| notice(line));
+        design.report_resolved(notice)?;
     }
     let missing = missing(&found);
     let made = make(design, &missing, &seeds, options);
@@ -178,8 +187,8 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let keys = design.keys.clone();
     let baseline = design.baseline.clone();
     compare(&keys, &mut points, baseline.as_deref());
-    let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
-    let note = note(design)?;
+    let mut warnings: Vec<String> = unlike_ideals(design)?.into_iter().collect();
+    warnings.extend(of_runs(&keys, &points, seeds.seeds(), &runs));
     let manifest = design.manifest(&seeds)?;
     let (schema, seeds) = (Sweep::SCHEMA, seeds.seeds().to_vec());
     Ok(Sweep {
@@ -189,7 +198,6 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
         seeds,
         baseline,
         warnings,
-        note,
         points,
         failed,
         kept,
@@ -207,8 +215,22 @@ fn unreachable_pairs(design: &Design) -> Result<Vec<u64>, Error> {
     (0..design.points.len()).map(apart).collect()
 }
 
-/// A note if the points have different ideal completion times for the same messages.
-fn note(design: &Design) -> Result<Option<String>, Error> {
+/// The warnings of a sweep that are known before its runs. Each point has those of its first seed.
+///
+/// # Errors
+/// When the scenario is invalid at any point.
+pub fn sweep_warnings(design: &Design) -> Result<Vec<String>, Error> {
+    let (seeds, _) = design.seeds()?;
+    let of_point = |(number, values): (usize, &Vec<Json>)| {
+        let plan = design.plan(number, Some(seeds.seeds()[0]))?;
+        Ok((named(&design.keys, values), plan.warnings))
+    };
+    let runs = design.points.iter().enumerate().map(of_point).collect::<Result<Vec<_>, Error>>()?;
+    Ok(unlike_ideals(design)?.into_iter().chain(gathered(&runs)).collect())
+}
+
+/// A warning if the points have different ideal completion times for the same messages.
+fn unlike_ideals(design: &Design) -> Result<Option<String>, Error> {
     let changes_paths = |key: &String| {
         ["protocol", "routing", "params", "preset"].iter().any(|word| key.contains(word))
     };
@@ -216,7 +238,7 @@ fn note(design: &Design) -> Result<Option<String>, Error> {
         return Ok(None);
     }
     let plans = (0..design.points.len()).map(|point| design.plan(point, None));
-    Ok(ideal_paths::note(plans.collect::<Result<Vec<_>, _>>()?.iter()))
+    Ok(ideal_paths_warning(plans.collect::<Result<Vec<_>, _>>()?.iter()))
 }
 
 fn is_zero(number: &u64) -> bool {
@@ -241,15 +263,18 @@ fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
     paired::compare(&mut sets, baseline);
 }
 
-/// Merged warnings of the runs, and warnings for points on which the seed has no effect.
-fn warnings(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found]) -> Vec<String> {
-    let place = |point: &SweepPoint| {
-        let value = |(key, value): (&String, &Json)| match value {
-            Json::String(text) => format!("{key}={text}"),
-            value => format!("{key}={value}"),
-        };
-        keys.iter().zip(&point.values).map(value).collect::<Vec<_>>().join(", ")
+/// The values of a point with their keys.
+fn named(keys: &[String], values: &[Json]) -> String {
+    let value = |(key, value): (&String, &Json)| match value {
+        Json::String(text) => format!("{key}={text}"),
+        value => format!("{key}={value}"),
     };
+    keys.iter().zip(values).map(value).collect::<Vec<_>>().join(", ")
+}
+
+/// Merged warnings of the runs, and warnings for points on which the seed has no effect.
+fn of_runs(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found]) -> Vec<String> {
+    let place = |point: &SweepPoint| named(keys, &point.values);
     let of_run = |(i, run): (usize, &Found)| {
         let place = place(&points[i / seeds.len()]);
         let warnings = run.as_ref().map_or(Vec::new(), |known| known.warnings.clone());
