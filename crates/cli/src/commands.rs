@@ -159,6 +159,12 @@ fn forecast(
     let plans = workbench::seeded_plans(scenario.path(), &scenario.overrides()?, protocols, seeds)?;
     let options = options(how, None);
     let options = RunOptions { capture: packets.capture(), ..options };
+    let warnings = workbench::planned_warnings(&plans, protocols);
+    warnings.iter().for_each(|warning| how.verbosity.warn(warning));
+    // A real run shows the settings of the first seed, too.
+    let names = protocols.map_or_else(|| vec![plans[0].name.clone()], <[String]>::to_vec);
+    let first: Vec<_> = names.iter().map(String::as_str).zip(&plans).collect();
+    options.report_resolved(&first);
     let forecast = workbench::forecast_runs(&plans, &options)?;
     let warn = |warning: &str| how.verbosity.warn(warning);
     let size = options.capture.map(|_| warn_of_size(&plans[0], &options, &warn)).transpose()?;

@@ -84,6 +84,11 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         ..SweepOptions::default()
     };
     if args.dry_run {
+        let warnings = workbench::sweep_warnings(&design)?;
+        warnings.iter().for_each(|warning| args.how.verbosity.warn(warning));
+        if let Some(notice) = options.resolved {
+            design.report_resolved(notice)?;
+        }
         let forecast = workbench::forecast_sweep(&design, &options)?;
         let text = if args.how.json { pretty(&forecast) } else { prose(&forecast_text(&forecast)) };
         return Ok(text);

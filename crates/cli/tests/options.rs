@@ -155,6 +155,33 @@ fn dry_run_writes_nothing_and_is_close() {
 }
 
 #[test]
+fn dry_run_shows_warnings_and_settings() {
+    let place = Place::usual();
+    // Of hosts with one link each, all of which send more than that.
+    let traffic = "traffic=[{kind='poisson',label='a',sizes='20KB',load=2.0}]";
+    let names = protocols()[..2].join(",");
+    let vary = ["--vary", "duration=100us,120us", "--no-cache"];
+    for (subcommand, more) in [
+        ("run", &[][..]),
+        ("run", &["--seeds", "2"]),
+        ("compare", &["--protocols", &names]),
+        ("compare", &["--protocols", &names, "--seeds", "2"]),
+        ("sweep", &vary),
+    ] {
+        let call = |last: &[&str]| {
+            let args = [more, &["--set", traffic, "--dry-run"], last].concat();
+            place.call(subcommand, &args).stderr
+        };
+        let (plain, verbose) = (call(&[]), call(&["-v"]));
+        let warning = "warning: traffic[0].load is 2, above the capacity of the links";
+        assert_eq!(plain.matches(warning).count(), 1, "{subcommand}: {plain}");
+        assert_eq!(verbose.matches(warning).count(), 1, "{subcommand}: {verbose}");
+        assert!(!plain.contains("fabric: ") && verbose.contains("fabric: "), "{verbose}");
+        assert_eq!(call(&["-q"]), "", "{subcommand}");
+    }
+}
+
+#[test]
 fn stdout_is_no_destination() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");
