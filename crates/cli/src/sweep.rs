@@ -47,6 +47,12 @@ pub(crate) struct SweepArgs {
     /// (`1..5`), or a list (`1,4,7`) (default: the seed of the scenario)
     #[arg(long, value_name = "SEEDS", allow_hyphen_values = true)]
     seeds: Option<SeedList>,
+    /// Run every point under this seed
+    #[arg(
+        long, value_name = "N", allow_negative_numbers = true, conflicts_with = "seeds",
+        value_parser = whole::<0, SEED_MAX, u64>
+    )]
+    seed: Option<u64>,
     /// The protocol that others are compared with, seed by seed (default: the first varied one)
     #[arg(long, value_name = "PROTOCOL")]
     baseline: Option<String>,
@@ -138,7 +144,12 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
 fn design(args: &SweepArgs) -> Result<Design> {
     let changes = args.set.iter().map(|argument| workbench::set(argument));
     let changes = changes.collect::<Result<Vec<_>>>()?;
-    let seeds = args.seeds.clone();
+    let mut seeds = args.seeds.clone();
+    if let Some(seed) = args.seed {
+        workbench::only_seeds("--seed", &changes)?;
+        let of = SeedList::of(vec![seed]);
+        seeds = Some(of.map_err(|message| Error::Usage { option: "--seed", message })?);
+    }
     if args.vary.is_empty() {
         return Design::load(&args.path, changes, seeds);
     }

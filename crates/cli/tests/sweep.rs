@@ -402,6 +402,18 @@ fn keys_of_one_value_are_equal() {
 }
 
 #[test]
+fn seed_of_all_points() {
+    let place = place();
+    let vary = ["--vary", "traffic.short.load=0.2,0.3"];
+    let swept = |more: &[&str]| sweep(&place, &[&vary[..], more].concat());
+    let one = swept(&["--seed", "7", "--json"]).json();
+    assert_eq!(one["seeds"], json!([7]));
+    assert_eq!(one, swept(&["--set", "seed=7", "--json"]).json());
+    swept(&["--seed", "7", "--set", "seed=7"]).refused(2, &["--seed", "--set seed=7"]);
+    swept(&["--seed", "7", "--seeds", "2"]).refused(2, &["--seed", "--seeds"]);
+}
+
+#[test]
 fn tune_names_what_is_missing() {
     let place = place();
     let scenario = place.arg("scenario.toml");
