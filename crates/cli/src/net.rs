@@ -194,8 +194,13 @@ pub(crate) fn send(args: &Send) -> Result<String> {
         Some(load) => Mode::Open(options::load("--load", load)?),
         None => Mode::Closed(args.streams),
     };
-    let found = args.to.to_socket_addrs().ok().and_then(|mut all| all.next());
-    let to = found.ok_or_else(|| net::no_address(&args.to))?;
+    let to = match args.to.to_socket_addrs().map(|mut all| all.next()) {
+        Ok(Some(to)) => to,
+        Err(why) if why.kind() != std::io::ErrorKind::InvalidInput => {
+            return Err(net::unresolved(&args.to, &why));
+        }
+        _ => return Err(net::no_address(&args.to)),
+    };
     let summary = net::send(&SendOptions {
         endpoint: args.endpoint.options()?,
         to,

@@ -10,6 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::Value;
 use tidegate_workbench::net::SWITCHES;
 
+use crate::common::answer;
+
 /// A server process with its address.
 struct Server(Child, String);
 
@@ -137,6 +139,16 @@ fn overloaded_open_loop_ends() {
     let fct = &summary["fct"];
     let [count, p50] = ["count", "p50_us"].map(|key| fct[key].as_f64().unwrap());
     assert!(count < 2e7 && p50 > 1e5, "{fct}");
+}
+
+#[test]
+fn unknown_destinations_are_refused() {
+    let send = |to| answer(&["send", to, "--rate", "1Gbps"]);
+    // No name ends so (RFC 6761).
+    send("nohost.invalid:5999").refused(2, &["\"nohost.invalid:5999\"", "does not resolve"]);
+    for to in ["127.0.0.1", "127.0.0.1:70000", "127.0.0.1:0"] {
+        send(to).refused(2, &["expected an address and a port"]);
+    }
 }
 
 #[test]

@@ -187,6 +187,15 @@ pub fn no_address(host: &str) -> Error {
     )
 }
 
+/// Error for a host whose name has no address.
+pub fn unresolved(host: &str, why: &io::Error) -> Error {
+    let message = format!(
+        "found {host:?}, but this name does not resolve ({why}): correct it, or use an IP \
+         address, such as 127.0.0.1:5270"
+    );
+    usage("ADDRESS", message)
+}
+
 /// The key in a file; without one, [`NO_KEY`].
 fn key(path: Option<&Path>) -> Result<Key, Error> {
     let Some(path) = path else { return Ok(Key::new(NO_KEY)) };
