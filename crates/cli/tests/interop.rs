@@ -41,6 +41,18 @@ fn import_and_export_round_trip() {
 }
 
 #[test]
+fn export_names_missing_labels() {
+    let flow = |label: &str| {
+        format!("[[flows]]\nsrc = 'h0'\ndst = 'h1'\nsize = '20KB'\nlabel = '{label}'\n")
+    };
+    let place = Place::new(&(flow("a") + &flow("b")));
+    let [scenario, out] = ["scenario.toml", "out"].map(|name| place.arg(name));
+    let made = answer(&["export", "--as", "ns3", &scenario, "--out", &out]);
+    assert!(made.stderr.contains("warning: flows are written without their labels\n"));
+    made.ok();
+}
+
+#[test]
 fn export_generated_flows() {
     let place = Place::new("[[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.3\n");
     let [scenario, out] = ["scenario.toml", "cm"].map(|name| place.arg(name));

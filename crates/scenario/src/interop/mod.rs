@@ -312,7 +312,7 @@ fn left_out(plan: &Plan, format: Format) -> Vec<String> {
         .chain(plan.workload.traffic.iter().map(|block| block.label))
         .collect();
     if labels.len() > 1 {
-        warnings.push(format!("{} labels of flows are omitted", labels.len()));
+        warnings.push("flows are written without their labels".to_owned());
     }
     let faults = &plan.faults;
     let others = [faults.corruption, faults.duplication, faults.reordering];
