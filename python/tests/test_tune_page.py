@@ -85,6 +85,35 @@ def test_no_best_without_a_complete_value(value, why):
     assert "Best: swift" in text and "\n   75 % of the variation: beta" in text
 
 
+def test_no_best_without_a_difference():
+    noise, apart = Interval.of([-1.0, 2.0]), Interval.of([1.0, 1.1])
+    three = [tuned(), tuned("sird"), tuned("dctcp")]
+
+    def last(protocols, *behind, **more):
+        names = [one.protocol for one in protocols[1:]]
+        differences = dict(zip(names, behind, strict=True))
+        text = repr(study(protocols, differences=differences, **more))
+        return next(line for line in text.splitlines() if "best" in line.lower() and "." in line)
+
+    unclear = "No protocol is shown to be best; the best value is that of swift with its defaults:"
+    for behind in [(noise, apart), (apart, noise)]:
+        assert last(three, *behind).startswith(unclear)
+    improved = tuned(is_improved=True)
+    text = last([improved, *three[1:]], noise, noise)
+    assert text.startswith(unclear.replace("its defaults:", ""))
+    for others in [
+        (three[1:], (apart, apart)),
+        # A lower bound and a violated constraint rank behind without a difference.
+        (
+            [tuned("sird", Interval(1.0, 0.1, is_lower_bound=True))],
+            (Interval.of([]),),
+        ),
+        ([tuned("sird", meets_constraints=False)], (noise,)),
+        ([], ()),
+    ]:
+        assert last([three[0], *others[0]], *others[1]).startswith("Best: swift with its defaults")
+
+
 @pytest.mark.parametrize(("states", "is_remedy"), [(["fail"], False), ([LOWER_BOUND], True)])
 def test_the_remedy_is_for_unfinished_messages(states, is_remedy):
     # The defaults leave messages unfinished.

@@ -129,6 +129,18 @@ class Study:
         """The protocol with the best answer."""
         return self.protocols[0]
 
+    @property
+    def is_shown_best(self) -> bool:
+        """Whether the best answer is shown to differ from those of all comparable protocols."""
+        # Lower bounds and violated constraints decide the order without a difference.
+        others = (
+            one
+            for one in self.protocols[1:]
+            if one.meets_constraints == self.best.meets_constraints and one.answer.is_complete
+        )
+        found = (self.differences.get(one.protocol) for one in others)
+        return all(behind is not None and behind.excludes_zero for behind in found)
+
     def why_default(self, one: Tuned) -> str:
         """Explain why the defaults of a protocol are recommended."""
         if not self.axes[one.protocol]:
@@ -194,10 +206,14 @@ class Study:
             if not best.answer.is_lower_bound:
                 why = "no message finished (increase duration or drain), or runs failed"
             notes.append(f"No protocol{which} has a complete value on these seeds: {why}.")
-        elif best.is_improved:
-            notes.append(f"Best: {best.protocol} with {listed(best.values)}.")
         else:
-            notes.append(f"Best: {best.protocol} with its defaults: {self.why_default(best)}.")
+            first = "Best:"
+            if not self.is_shown_best:
+                first = "No protocol is shown to be best; the best value is that of"
+            how = f"its defaults: {self.why_default(best)}"
+            if best.is_improved:
+                how = listed(best.values)
+            notes.append(f"{first} {best.protocol} with {how}.")
         if best.meets_constraints and best.answer.is_complete:
             shares = list(best.importance.items())[:CURVES]
             notes.extend(f"  {100 * of:3.0f} % of the variation: {name}" for name, of in shares)
