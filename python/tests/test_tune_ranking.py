@@ -8,7 +8,9 @@ import pytest
 
 from tidegate._tune import goals, ranking
 from tidegate._tune.interval import Interval
+from tidegate._tune.search import Bench
 from tidegate._tune.study import Tuned
+from tuning import SCENARIO
 
 pytest.importorskip("optuna")
 pytest.importorskip("scipy")
@@ -113,7 +115,30 @@ def warned(*tuned):
     """Return the warnings of protocols whose scenarios have none."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ranking, "planned", lambda *_: SimpleNamespace(warnings=()))
-        return ranking.warnings_of(None, tuned)
+        return ranking.warnings_of(None, tuned, ((), ()))
+
+
+def test_different_ideal_times_are_warned_of():
+    # Two uplinks together are faster than one, which some protocols use alone.
+    slow = {"rate": "40Gbps", "delay": "1us"}
+    racks = {"kind": "leaf-spine", "racks": 2, "hosts_per_rack": 2, "spines": 2}
+    given = {**SCENARIO, "fabric": {**racks, "fabric_link": slow}}
+    bench = Bench(given, [], {}, 1, False, None, False)
+    nothing = Interval.of([])
+    pair = [
+        Tuned(name, {}, {}, nothing, nothing, nothing, 0, None, False, {}, {})
+        for name in ("swift", "sird")
+    ]
+
+    def found(protocols, objective, *bounds):
+        wanted = ([goals.objective(objective)], [goals.constraint(one) for one in bounds])
+        texts = ranking.warnings_of(bench, protocols, wanted)
+        return [text for text in texts if "different denominators" in text]
+
+    (text,) = found(pair, "min slowdown_p99")
+    assert "of one path for swift, and" in text and "together for sird" in text
+    assert found(pair, "min fct_p99", "slowdown_p50 <= 2") == [text]
+    assert not found(pair, "min fct_p99") and not found(pair[:1], "min slowdown_p99")
 
 
 def test_failed_runs_are_not_equal_values():

@@ -73,7 +73,9 @@ mod _native {
     #[pymodule_export]
     use crate::arguments::{toml_document, toml_value};
     #[pymodule_export]
-    use crate::runs::{compare, figures, load, portable, reproduce, run, run_seeds};
+    use crate::runs::{
+        compare, figures, ideal_paths_warning, load, portable, reproduce, run, run_seeds,
+    };
     #[pymodule_export]
     use crate::sweeps::{build, can_keep, default_cache, forecast, make_runs, missing_runs, sweep};
     #[pymodule_export]

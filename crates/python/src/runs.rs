@@ -61,6 +61,22 @@ pub(crate) fn load(
     json(&Loaded { name, seed: plan.seed, hash, warnings, ineffective, resolved })
 }
 
+/// A warning if the ideal completion times of messages differ between variants of a scenario.
+#[pyfunction]
+pub(crate) fn ideal_paths_warning(
+    py: Python<'_>,
+    scenario: Scenario,
+    sets: Vec<Vec<String>>,
+) -> PyResult<Option<String>> {
+    let scenario = Source::from(scenario);
+    let plan = |set: &Vec<String>| workbench::load(scenario.clone(), &changes(set, None)?);
+    let warning = || {
+        let plans = sets.iter().map(plan).collect::<Result<Vec<_>, Error>>()?;
+        Ok(workbench::ideal_paths_warning(plans.iter()))
+    };
+    py.detach(warning).map_err(raised)
+}
+
 /// Loads a scenario; returns it as TOML with names of files in `folder`, beside it, and the new
 /// name and the original of each file.
 #[pyfunction]

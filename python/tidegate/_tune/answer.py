@@ -148,5 +148,5 @@ def answered(
         candidates=tuple(everything),
         axes={one.protocol: tuple(one.axes) for one in searches},
         over={key: [str(one) for one in values] for key, values in bench.over.items()},
-        warnings=tuple(warnings_of(bench, found)),
+        warnings=tuple(warnings_of(bench, found, goals)),
     )

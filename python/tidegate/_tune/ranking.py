@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from tidegate import _native
+from tidegate._arguments import changes, scenario
 from tidegate._tune.goals import Constraint, Objective, meets
 from tidegate._tune.interval import Interval, paired_difference
 from tidegate._tune.search import Bench, planned
@@ -77,8 +79,23 @@ def _doubts(one: Tuned) -> Iterator[str]:
         )
 
 
-def warnings_of(bench: Bench, found: Sequence[Tuned]) -> list[str]:
+def _of_slowdowns(
+    bench: Bench, found: Sequence[Tuned], goals: tuple[Sequence[Objective], Sequence[Constraint]]
+) -> list[str]:
+    """Return the warning of slowdowns with different denominators, if a goal is a slowdown."""
+    every: list[Objective | Constraint] = [*goals[0], *goals[1]]
+    if not any("slowdown" in one.of.metric for one in every):
+        return []
+    sets = [changes(bench.changes(one.protocol, one.recommended)) for one in found]
+    text = _native.ideal_paths_warning(scenario(bench.given), sets)
+    return [] if text is None else [text]
+
+
+def warnings_of(
+    bench: Bench, found: Sequence[Tuned], goals: tuple[Sequence[Objective], Sequence[Constraint]]
+) -> list[str]:
     """Return the warnings of the recommended parameters, and doubts, each with its protocols."""
     plans = (planned(bench, one.protocol, one.recommended) for one in found)
     own = dict.fromkeys(text for plan in plans for text in plan.warnings)
-    return [*own, *shared((one.protocol, text) for one in found for text in _doubts(one))]
+    unlike = _of_slowdowns(bench, found, goals)
+    return [*unlike, *own, *shared((one.protocol, text) for one in found for text in _doubts(one))]
