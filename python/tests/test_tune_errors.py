@@ -5,6 +5,7 @@ import math
 import pytest
 
 import tidegate
+from tidegate._tune.search import Bench
 from tuning import SCENARIO
 
 pytest.importorskip("optuna")
@@ -18,7 +19,9 @@ def test_wrong_searches_are_refused(tmp_path):
 
     for objective, more, words in [
         ("min slowdown_p99", {}, "several labels have it: slowdown_p99 of large | small"),
-        ("min speed", {}, "the runs lack it; they have .*drops"),
+        ("min slowdwn of small", {}, r"--objective: .*'slowdwn' \(did you mean slowdown_p"),
+        ("min speed", {}, "--objective: found the metric 'speed', expected one of .*drops"),
+        ("min job_completion", {}, "the runs lack it; they have .*drops"),
         ("min drops", {"budget": 1}, "--budget: found 1, expected at least 2: two candidates"),
         ("min drops", {"force": True, "out": None}, "--force"),
         ("min drops", {"ranges": {"swift.recovery": (1, 2)}}, "has choices and no range"),
@@ -35,8 +38,11 @@ def test_wrong_searches_are_refused(tmp_path):
     ]:
         with pytest.raises(tidegate.UsageError, match=words.replace("|", r"\|")):
             tune(objective, **{"out": tmp_path / "out", **more})
-    for bound in ("speed >= 1", "fct_p99 of other <= 1"):
-        with pytest.raises(tidegate.UsageError, match="lack it"):
+    for bound, words in [
+        ("speed >= 1", "--subject-to: found the metric 'speed'"),
+        ("fct_p99 of other <= 1", "lack it"),
+    ]:
+        with pytest.raises(tidegate.UsageError, match=words):
             tune(subject_to=bound, out=tmp_path / "out")
     flow = {"src": "h0", "dst": "h1", "size": "1MB"}
     ended = {**SCENARIO, "until": "done", "flows": [flow]}
@@ -54,6 +60,14 @@ def test_wrong_searches_are_refused(tmp_path):
         tidegate.tune(SCENARIO, "swfit", "min drops", budget=4, out=tmp_path / "out")
     # The folder is created after all checks.
     assert not (tmp_path / "out").exists()
+
+
+def test_unknown_metrics_are_refused_before_runs(monkeypatch):
+    monkeypatch.setattr(Bench, "measured", lambda *_: pytest.fail("it ran"))
+    for more in ({"objective": "min slowdwn"}, {"subject_to": "slowdwn <= 2"}):
+        options = {"objective": "min drops", **more}
+        with pytest.raises(tidegate.UsageError, match="did you mean slowdown_p"):
+            tidegate.tune(SCENARIO, "swift", **options, budget=4, cache=False)
 
 
 def test_errors_name_the_option_of_the_user(tmp_path):

@@ -66,6 +66,12 @@ fn magnitude(text: &str) -> Option<(f64, &'static str)> {
     workbench::magnitude(text)
 }
 
+/// All metrics.
+#[pyfunction]
+fn metrics() -> Vec<&'static str> {
+    workbench::METRICS.iter().map(|(name, ..)| *name).collect()
+}
+
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
@@ -87,5 +93,5 @@ mod _native {
     }
 
     #[pymodule_export]
-    use crate::{command, key_words, limits, magnitude, palette, protocols, schema, words};
+    use crate::{command, key_words, limits, magnitude, metrics, palette, protocols, schema, words};
 }

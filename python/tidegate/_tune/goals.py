@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from tidegate import _native
 from tidegate.errors import UsageError
 from tidegate.results import Metric
 
@@ -135,6 +137,19 @@ def constraint(text: str) -> Constraint:
         ) from None
     of = Quantity(found["metric"], found["label"])
     return Constraint(of, found["sign"] == ">=", bound, found["unit"] is not None)
+
+
+def check_metrics(option: str, quantities: Iterable[Quantity]) -> None:
+    """Raise an error if a metric does not exist, whatever the scenario."""
+    known = _native.metrics()
+    for of in quantities:
+        if {of.metric + suffix for suffix in _SUFFIXES}.isdisjoint(known):
+            near = difflib.get_close_matches(of.metric, known, n=3, cutoff=0.7)
+            hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+            raise UsageError(
+                f"{option}: found the metric {of.metric!r}{hint}, expected one of "
+                f"{', '.join(known)}"
+            )
 
 
 def best_values(

@@ -235,6 +235,8 @@ def tune(
         raise UsageError("--protocols: `all` cannot be combined with other names")
     wanted = [goals.objective(text) for text in _texts("--objective", objective)]
     bounds = [goals.constraint(text) for text in _texts("--subject-to", subject_to)]
+    goals.check_metrics("--objective", (one.of for one in wanted))
+    goals.check_metrics("--subject-to", (one.of for one in bounds))
     if not names or not wanted:
         missing = "--protocols" if not names else "--objective"
         raise UsageError(f"{missing}: found none, expected at least one")
