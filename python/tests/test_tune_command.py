@@ -42,6 +42,9 @@ def test_the_command_prints_the_study(tmp_path):
     assert found.returncode == 0, found.stderr
     assert "Mean over traffic.0.load = 0.3, 0.6." in found.stdout
     assert "swift" in found.stdout and "are in tuned" in found.stdout
+    written = json.loads((tmp_path / "tuned" / "tune.json").read_text())
+    keys = ("version", "revision", "semantics")
+    assert tuple(written[key] for key in keys) == tidegate._native.versions()
     for more, words in [
         (("--objective", "slowdown_p99"), "--objective: found 'slowdown_p99'"),
         ((*objective, "--range", "p=1"), "--range: found 'p=1'"),

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use clap::Args as Group;
-use tidegate_workbench::Error;
+use tidegate_workbench::{Error, SEMANTICS};
 
-use crate::Result;
 use crate::options::{CacheArgs, THREADS_MAX, Verbosity, folder, name, whole};
+use crate::{REVISION, Result};
 
 /// Options of `tidegate tune`.
 #[derive(Debug, Group)]
@@ -102,8 +102,9 @@ const PYTHON: &str = "TIDEGATE_PYTHON";
 /// status.
 pub(crate) fn tune(args: &Tune) -> Result<String> {
     let python = std::env::var_os(PYTHON).unwrap_or_else(|| OsString::from("python3"));
-    check(&python)?;
-    let cache = args.kept.folder(Verbosity { quiet: args.quiet, verbose: false })?;
+    let verbosity = Verbosity { quiet: args.quiet, verbose: false };
+    check(&python, verbosity)?;
+    let cache = args.kept.folder(verbosity)?;
     let options = serde_json::json!({
         "scenario": args.path,
         "protocols": args.protocols,
@@ -144,14 +145,23 @@ fn replaced(command: &mut Command) -> std::io::Error {
     }
 }
 
-/// Checks that the interpreter has the Python package and the search's libraries.
-fn check(python: &OsString) -> Result<()> {
-    let found = Command::new(python)
-        .args(["-c", "import tidegate._tune.run, optuna, scipy"])
-        .stdin(Stdio::null())
-        .output();
+/// Prints the version, the revision and the semantics of the Python package, which needs the
+/// search's libraries.
+const VERSIONS: &str = "\
+import json, tidegate._tune.run, optuna, scipy
+print(json.dumps(tidegate._native.versions()))";
+
+/// Checks that the interpreter has the Python package, in a state like this program's, and the
+/// search's libraries.
+fn check(python: &OsString, verbosity: Verbosity) -> Result<()> {
+    let found = Command::new(python).args(["-c", VERSIONS]).stdin(Stdio::null()).output();
     let why = match found {
-        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) if output.status.success() => {
+            return match serde_json::from_slice(&output.stdout) {
+                Ok(package) => check_versions(python, package, verbosity),
+                Err(why) => Err(Error::Run(format!("tune: {}: {why}", python.display()))),
+            };
+        }
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();
             text.lines().last().unwrap_or("it failed").to_owned()
@@ -163,4 +173,32 @@ fn check(python: &OsString) -> Result<()> {
          install '.[tune]'` in the repository), and set {PYTHON} if another interpreter has it",
         python.display()
     )))
+}
+
+/// Refuses a package whose runs have other outcomes than those of this program. A warning names one
+/// of another revision.
+fn check_versions(
+    python: &OsString,
+    (version, revision, semantics): (String, String, u32),
+    verbosity: Verbosity,
+) -> Result<()> {
+    let own = (env!("CARGO_PKG_VERSION"), REVISION, SEMANTICS);
+    let python = python.display();
+    let install = "install the Python package of this program (`pip install '.[tune]'` in its \
+                   repository)";
+    if semantics != own.2 {
+        return Err(Error::Run(format!(
+            "tune: the Python package of {python} has semantics {semantics}, and this program has \
+             {}: their runs differ; {install}, or set {PYTHON} to an interpreter that has it",
+            own.2
+        )));
+    }
+    if (&*version, &*revision) != (own.0, own.1) {
+        verbosity.warn(&format!(
+            "tune: the Python package of {python} has version {version}, revision {revision}, and \
+             this program has {}, {}; {install}",
+            own.0, own.1
+        ));
+    }
+    Ok(())
 }

@@ -413,6 +413,40 @@ fn seed_of_all_points() {
     swept(&["--seed", "7", "--seeds", "2"]).refused(2, &["--seed", "--seeds"]);
 }
 
+/// A stand-in for an interpreter whose package prints these versions.
+fn package(place: &Place, versions: &Value) -> String {
+    use std::os::unix::fs::PermissionsExt;
+    let path = place.path("python");
+    fs::write(&path, format!("#!/bin/sh\necho '{versions}'\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    place.arg("python")
+}
+
+#[test]
+fn tune_compares_the_package_with_the_program() {
+    use tidegate_workbench::SEMANTICS;
+    let place = place();
+    let scenario = place.arg("scenario.toml");
+    let version = env!("CARGO_PKG_VERSION");
+    let tune = |versions: Value, more: &[&str]| {
+        let words = ["tune", &scenario, "--protocols", "swift", "--objective", "min drops"];
+        let python = package(&place, &versions);
+        let output =
+            tidegate(&[&words[..], more].concat()).env("TIDEGATE_PYTHON", python).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, message) = tune(json!([version, tidegate_cli::REVISION, SEMANTICS]), &[]);
+    assert_eq!((code, &*message), (Some(0), ""));
+    let (code, message) = tune(json!([version, "another", SEMANTICS]), &[]);
+    assert_eq!(code, Some(0), "{message}");
+    assert!(message.starts_with("warning: tune: ") && message.contains("revision another, and"));
+    assert_eq!(tune(json!([version, "another", SEMANTICS]), &["-q"]).1, "");
+    let (code, message) = tune(json!([version, tidegate_cli::REVISION, SEMANTICS - 1]), &[]);
+    assert_eq!(code, Some(1), "{message}");
+    let expected = format!("has semantics {}, and this program has {SEMANTICS}", SEMANTICS - 1);
+    assert!(message.contains(&expected) && message.contains("pip install"), "{message}");
+}
+
 #[test]
 fn tune_names_what_is_missing() {
     let place = place();

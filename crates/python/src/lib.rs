@@ -72,6 +72,12 @@ fn metrics() -> Vec<&'static str> {
     workbench::METRICS.iter().map(|(name, ..)| *name).collect()
 }
 
+/// Version, revision and semantics of this package.
+#[pyfunction]
+fn versions() -> (&'static str, &'static str, u32) {
+    (env!("CARGO_PKG_VERSION"), tidegate_cli::REVISION, workbench::SEMANTICS)
+}
+
 #[pymodule]
 mod _native {
     use pyo3::prelude::*;
@@ -93,5 +99,7 @@ mod _native {
     }
 
     #[pymodule_export]
-    use crate::{command, key_words, limits, magnitude, metrics, palette, protocols, schema, words};
+    use crate::{command, key_words, limits, magnitude, metrics, palette, protocols, schema};
+    #[pymodule_export]
+    use crate::{versions, words};
 }

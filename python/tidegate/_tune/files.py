@@ -15,6 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tidegate import _native
 from tidegate._tune.goals import Objective
 from tidegate._tune.search import Bench, Candidate, Search, feasible, portable
 from tidegate._tune.study import FrontPoint, Study, Tuned
@@ -207,7 +208,9 @@ def content(study: Study) -> str:
     """Return what `tune.json` holds."""
     data = asdict(study)
     data.pop("folder")
-    return document({"schema": 1, **data})
+    version, revision, semantics = _native.versions()
+    of = {"version": version, "revision": revision, "semantics": semantics}
+    return document({"schema": 1, **of, **data})
 
 
 def document(data: dict[str, Any]) -> str:
