@@ -227,8 +227,8 @@ def test_searches_alternate_by_batches(tmp_path, monkeypatch):
 
 def test_parameters_without_effect_are_left_out():
     def idle(named=(), over=None, **more):
-        set = [f"{key}={value}" for key, value in more.items()]
-        bench = Bench(SCENARIO, set, over or {}, 1, False, None, False)
+        settings = [f"{key}={value}" for key, value in more.items()]
+        bench = Bench(SCENARIO, settings, over or {}, 1, False, None, False)
         return run._ineffective("poseidon", named, bench)
 
     assert idle()["q"] == 'without target = "power-rate" or "power-cwnd"'
