@@ -32,17 +32,19 @@
 //!
 //! # Domain
 //!
-//! If the doubled window overflows the queue, the loss and the end of the marks both halve it. Four
-//! flows over three racks (`scenarios/demo/circuits.toml`, 40 ms) deliver 31.6 Gbit/s together with
-//! days of 60 us, and 26.9 under Reno; with days of 180 us, 38.8 and 31.2. Queues of 50 packets
-//! from 150 us ahead give 40.5 and 34.3. With four racks, 29.6 and 28.6.
+//! Four flows over three racks (`scenarios/demo/circuits.toml`, 40 ms) deliver 31.6 Gbit/s together
+//! with days of 60 us, and 26.9 under Reno. With days of 180 us, they deliver 38.8 and 31.2; with
+//! queues of 50 packets from 150 us ahead as well, 40.5 and 34.3; over four racks, 29.6 and 28.6.
 //!
 //! # Differences from the published code
 //!
 //! * The mark is a separate bit; the code uses ECE for it, and so cannot use ECN.
 //! * Marks end with the day. The switch of the code (`run_schedule.cc`) renews them when a day or a
 //!   night comes as near as `prebuffer`: days of 180 us with nights of 20 us and 150 us ahead have
-//!   marks for 50 us more.
+//!   marks for 50 us more. The effect of these marks on the paper's figures was not measured.
+//! * Marks begin `prebuffer` ahead of a day, together with longer queues. In the code the two are
+//!   independent, and marks begin 600 us ahead (12 ms in its dilated time) unless a program sets
+//!   another time, also where queues do not grow.
 //! * The window is multiplied at the first marked acknowledgement for which it limited sending in
 //!   the last round trip, since windows here grow only then, and divided only if it was multiplied.
 

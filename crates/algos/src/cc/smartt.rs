@@ -61,6 +61,9 @@
 //!
 //! # Differences from the authors' simulator
 //!
+//! * The queue for headers is twice as large as that for data, as in csg-htsim. In the two commits
+//!   above it is 2,000 times as large, so headers are hardly ever dropped; here they are in large
+//!   incasts.
 //! * A round-trip time begins when the packet leaves the NIC; there, when it joins the NIC's queue.
 //!   A first window of a BDP thus has up to twice the base RTT there, and its base RTT here.
 //! * There are no timeouts there: the timer is never started. Here, the timeout of a packet asks

@@ -7,7 +7,7 @@ use crate::kit::words::{flag, pair};
 
 headers! {
     /// Windowed transports: connections of numbered packets around any congestion control.
-    pub enum Header = "windowed", version 1, port 52700;
+    pub enum Header = "windowed", version 2, port 52700;
     /// A packet of a connection, with payload.
     Data = 0 {
         flags {
