@@ -1,7 +1,8 @@
 //! Warnings of generated traffic that exceeds the capacity of links: of hosts, of racks, and of
 //! groups of switches below the top of the fabric. Data packets count with their headers. Control
-//! packets do not count, because their number depends on the protocol: the offered load is a lower
-//! bound. Remedies leave room for one control packet a data packet.
+//! packets do not count, because their number depends on the protocol, and packets have the
+//! telemetry of the shortest path: the offered load is a lower bound. Remedies leave room for one
+//! control packet per data packet, and for the telemetry of the longest path.
 
 use std::collections::VecDeque;
 
@@ -21,8 +22,7 @@ const MOST_TIERS: u32 = 4;
 /// are rounded.
 const FULL: f64 = 1.0 + 1e-9;
 
-/// Warns of loads that exceed the capacity of links: of every key `load` above 1, or else of the
-/// most loaded place.
+/// Warns of loads that exceed the capacity of links, at the most loaded place.
 pub(crate) fn warn<'a>(
     tables: &[Table],
     traffic: &[Traffic],
@@ -30,22 +30,7 @@ pub(crate) fn warn<'a>(
     stack: impl Fn(u16) -> &'a Stack + Copy,
     warnings: &mut Vec<String>,
 ) {
-    let before = warnings.len();
-    for (table, block) in tables.iter().zip(traffic) {
-        if let Some(load) = table.find::<f64>("load").filter(|load| *load > 1.0) {
-            let most = most_loaded(std::slice::from_ref(block), fabric, stack);
-            let fitting = most.map_or(1.0, |most| load * most.fitting);
-            let key = table.path("load");
-            warnings.push(format!(
-                "{key} is {load}, above the capacity of the links: queues grow for as long as \
-                 this traffic lasts; {}",
-                at_most(&key, fitting)
-            ));
-        }
-    }
-    if warnings.len() == before {
-        warnings.extend(most_loaded(traffic, fabric, stack).map(|most| most.warning(tables)));
-    }
+    warnings.extend(most_loaded(traffic, fabric, stack).map(|most| most.warning(tables)));
 }
 
 /// The links with the largest overload by traffic with a rate, as in `1.20 times the capacity of
@@ -53,16 +38,15 @@ pub(crate) fn warn<'a>(
 pub fn overload(plan: &Plan) -> Option<String> {
     let stack = |number: u16| &plan.stacks[usize::from(number)];
     let most = most_loaded(&plan.workload.traffic, &plan.fabric, stack)?;
-    Some(format!("{:.2} times the capacity of {}", most.place.share, most.place.links))
+    Some(format!("{:.2} times the capacity of {}", most.place.shown(), most.place.links))
 }
 
-/// The remedy that sets a key, rounded down.
-fn at_most(key: &str, fitting: f64) -> String {
-    let digits = (1.0 - fitting.log10().floor()).clamp(2.0, 12.0) as i32;
+/// A limit with two significant digits, or two decimals, rounded down.
+fn rounded_down(limit: f64) -> f64 {
+    let digits = (1.0 - limit.log10().floor()).clamp(2.0, 12.0) as i32;
     let scale = 10f64.powi(digits);
     // A limit that is a round number stays one.
-    let rounded = (fitting * scale + 1e-6).floor() / scale;
-    format!("set {key} to at most {rounded}, which leaves room for headers and control packets")
+    (limit * scale + 1e-6).floor() / scale
 }
 
 /// The most loaded links, if they are overloaded.
@@ -70,7 +54,8 @@ struct Overload {
     place: Place,
     /// Numbers of the blocks that load it.
     causes: Vec<usize>,
-    /// The largest share of these loads that fits, with control packets.
+    /// The largest share of these loads that fits, with control packets; 0 if what else loads their
+    /// links does not fit by itself.
     fitting: f64,
 }
 
@@ -86,24 +71,35 @@ struct Place {
     words: [String; 2],
 }
 
+impl Place {
+    /// The share, such that an overload is never shown as 1.00.
+    fn shown(&self) -> f64 {
+        self.share.max(1.006)
+    }
+}
+
 impl Overload {
     fn warning(&self, tables: &[Table]) -> String {
-        let Place { share, words: [load, capacity], .. } = &self.place;
+        let (share, [load, capacity]) = (self.place.shown(), &self.place.words);
         let of_table = |table: &Table| Some((table.path("load"), table.find::<f64>("load")?));
         let only = match self.causes[..] {
             [one] => tables.get(one).and_then(of_table),
             _ => None,
         };
         let remedy = match only {
-            Some((key, load)) => at_most(&key, load * self.fitting),
-            None => {
-                let percent = (100.0 * self.fitting + 1e-6).floor();
-                format!("reduce it to {percent} % or less, which leaves room for control packets")
+            Some((key, load)) if self.fitting > 0.0 => {
+                format!("set {key} to at most {}", rounded_down(load * self.fitting))
             }
+            _ if self.fitting > 0.0 => {
+                let percent = rounded_down(100.0 * self.fitting);
+                let percent = if percent >= 10.0 { percent.floor() } else { percent };
+                format!("reduce it to {percent} % or less")
+            }
+            _ => "other traffic needs all of the capacity".into(),
         };
         format!(
             "{load} is up to {share:.2} times {capacity}, headers included: queues grow for as \
-             long as this lasts; {remedy}"
+             long as this lasts; {remedy}, which leaves room for control packets"
         )
     }
 }
@@ -111,8 +107,8 @@ impl Overload {
 /// Loads in bit/s that leave and enter each group, on the wire.
 struct Loads {
     data: Vec<[f64; 2]>,
-    /// Of one control packet for each data packet, in the other direction.
-    control: Vec<[f64; 2]>,
+    /// With the telemetry of the longest path, and one control packet for each data packet.
+    all: Vec<[f64; 2]>,
 }
 
 /// The most loaded links over all times, if they are overloaded.
@@ -153,10 +149,12 @@ fn most_loaded<'a>(
     let (place, at, number) = most?;
     let (group, direction) = place.at;
     let loads = &all[number].1;
-    let causes = active(at).filter(|&i| loads[i].data[group][direction] > 0.0).collect();
+    let causes: Vec<usize> =
+        active(at).filter(|&i| loads[i].data[group][direction] > 0.0).collect();
     let fits = |(groups, loads): &(Groups, Vec<Loads>)| {
-        let own: Vec<_> = active(at).map(|i| &loads[i]).collect();
-        groups.fitting(&own)
+        let (own, others): (Vec<_>, Vec<_>) = active(at).partition(|i| causes.contains(i));
+        let of = |blocks: Vec<usize>| blocks.into_iter().map(|i| &loads[i]).collect::<Vec<_>>();
+        groups.fitting(&of(own), &of(others))
     };
     let fitting = all.iter().map(fits).fold(1.0, f64::min);
     Some(Overload { place, causes, fitting })
@@ -281,24 +279,24 @@ struct Groups {
     switches: Vec<Vec<u32>>,
     /// Whether all these links lead to a higher tier.
     is_upward: Vec<bool>,
-    /// Fewest switches on a path over these links.
-    hops: u32,
+    /// Fewest and most switches on a path over these links.
+    hops: [u32; 2],
 }
 
 /// Hosts one by one, racks, and groups of switches below the top of the fabric.
 fn groups(fabric: &Fabric) -> Vec<Groups> {
-    let mut all = vec![of_hosts(fabric)];
-    // The capacity of circuits depends on the pair of racks.
-    if fabric.circuits.is_some() {
-        return all;
-    }
     let tiers = tiers(fabric);
     let top = tiers.iter().copied().filter(|&tier| tier != u32::MAX).max().unwrap_or(0);
-    all.extend((0..top.clamp(1, MOST_TIERS)).map(|tier| up_to(fabric, &tiers, tier)));
+    let most = 2 * top + 1;
+    let mut all = vec![of_hosts(fabric, most)];
+    // The capacity of circuits depends on the pair of racks.
+    if fabric.circuits.is_none() {
+        all.extend((0..top.clamp(1, MOST_TIERS)).map(|tier| up_to(fabric, &tiers, (tier, most))));
+    }
     all
 }
 
-fn of_hosts(fabric: &Fabric) -> Groups {
+fn of_hosts(fabric: &Fabric, most_hops: u32) -> Groups {
     let hosts = fabric.hosts.len();
     let mut capacity = vec![[0.0; 2]; hosts];
     for port in 0..2 * fabric.links.len() as u32 {
@@ -310,7 +308,8 @@ fn of_hosts(fabric: &Fabric) -> Groups {
         }
     }
     let of_host = (0..hosts as u32).collect();
-    Groups { of_host, capacity, switches: Vec::new(), is_upward: Vec::new(), hops: 1 }
+    let (switches, is_upward) = (Vec::new(), Vec::new());
+    Groups { of_host, capacity, switches, is_upward, hops: [1, most_hops] }
 }
 
 /// Distance of each switch from the switches with hosts; the maximum for NICs.
@@ -344,7 +343,7 @@ fn tiers(fabric: &Fabric) -> Vec<u32> {
 
 /// Groups of switches of these tiers that links join, or only switches with common hosts in the
 /// lowest tier.
-fn up_to(fabric: &Fabric, tiers: &[u32], tier: u32) -> Groups {
+fn up_to(fabric: &Fabric, tiers: &[u32], (tier, most_hops): (u32, u32)) -> Groups {
     let mut sets = Sets((0..fabric.switches.len() as u32).collect());
     let mut rack_of: Vec<Option<u32>> = vec![None; fabric.hosts.len()];
     for link in fabric.packet_links() {
@@ -383,7 +382,7 @@ fn up_to(fabric: &Fabric, tiers: &[u32], tier: u32) -> Groups {
         switches.dedup();
     }
     let of_host = rack_of.into_iter().map(|rack| rack.map_or(0, |rack| sets.of(rack))).collect();
-    Groups { of_host, capacity, switches, is_upward, hops: 2 }
+    Groups { of_host, capacity, switches, is_upward, hops: [2, most_hops.max(2)] }
 }
 
 /// Disjoint sets: each member leads to another one, the representative to itself.
@@ -409,7 +408,7 @@ impl Groups {
     /// Loads of a block on the wire.
     fn on_wire(&self, block: &Traffic, offers: &Offers, stack: &Stack, mtu: u32) -> Loads {
         let number = self.capacity.len();
-        let mut all = Loads { data: vec![[0.0; 2]; number], control: vec![[0.0; 2]; number] };
+        let mut on_wire = Loads { data: vec![[0.0; 2]; number], all: vec![[0.0; 2]; number] };
         let (fan_in, replies) = match &block.pattern {
             Pattern::Requests { fan_in, .. } => (u64::from(*fan_in), None),
             Pattern::Answered { replies, .. } => (1, Some(replies)),
@@ -418,15 +417,16 @@ impl Groups {
         let messages = (&offers.messages, fan_in, Some(&block.sizes));
         for (offers, fan_in, sizes) in [messages, (&offers.replies, 1, replies)] {
             let Some(sizes) = sizes.filter(|_| !offers.is_empty()) else { continue };
-            let wire = Wire::of(sizes, fan_in, stack, (mtu, self.hops));
+            let [least, most] = self.hops.map(|hops| Wire::of(sizes, fan_in, stack, (mtu, hops)));
             for (group, load) in self.loads(offers).into_iter().enumerate() {
                 for direction in [0, 1] {
-                    all.data[group][direction] += wire.data * load[direction];
-                    all.control[group][1 - direction] += wire.control * load[direction];
+                    on_wire.data[group][direction] += least.data * load[direction];
+                    on_wire.all[group][direction] += most.data * load[direction];
+                    on_wire.all[group][1 - direction] += most.control * load[direction];
                 }
             }
         }
-        all
+        on_wire
     }
 
     /// Loads in bit/s that leave and enter each group.
@@ -456,15 +456,15 @@ impl Groups {
         loads
     }
 
-    /// The largest share of these loads that fits, with control packets.
-    fn fitting(&self, loads: &[&Loads]) -> f64 {
+    /// The largest share of the own loads that fits beside the others, at least 0.
+    fn fitting(&self, own: &[&Loads], others: &[&Loads]) -> f64 {
         let mut least = f64::INFINITY;
-        for direction in [0, 1] {
-            for (group, capacity) in self.capacity.iter().enumerate() {
-                let own = |of: &&Loads| of.data[group][direction] + of.control[group][direction];
-                let load: f64 = loads.iter().map(own).sum();
-                if load > 0.0 && capacity[direction] > 0.0 {
-                    least = least.min(capacity[direction] / load);
+        for (group, capacity) in self.capacity.iter().enumerate() {
+            for direction in [0, 1] {
+                let sum = |of: &[&Loads]| of.iter().map(|of| of.all[group][direction]).sum::<f64>();
+                let (own, left) = (sum(own), capacity[direction] - sum(others));
+                if own > 0.0 && capacity[direction] > 0.0 {
+                    least = least.min(left.max(0.0) / own);
                 }
             }
         }
@@ -568,13 +568,12 @@ mod tests {
                 poisson("load = 1.0"),
                 "the traffic sent by h0 and 4 more is up to 1.02 times the capacity of their \
                  links, headers included: queues grow for as long as this lasts; set \
-                 traffic[0].load to at most 0.96, which leaves room for headers and control \
-                 packets",
+                 traffic[0].load to at most 0.96, which leaves room for control packets",
             ),
             (
                 poisson("load = 1.2"),
-                "traffic[0].load is 1.2, above the capacity of the links: queues grow for as long \
-                 as this traffic lasts; set traffic[0].load to at most 0.96, which",
+                "is up to 1.22 times the capacity of their links, headers included: queues grow \
+                 for as long as this lasts; set traffic[0].load to at most 0.96, which",
             ),
             (
                 format!("{}, {}", poisson("load = 0.6"), poisson("load = 0.6")),
@@ -624,8 +623,7 @@ mod tests {
                 "load = 0.25",
                 "the load of the uplinks of agg0 and agg1 is up to 1.05 times their capacity \
                  (210.6 Gbit/s on 200.0 Gbit/s), headers included: queues grow for as long as this \
-                 lasts; set traffic[0].load to at most 0.23, which leaves room for headers and \
-                 control packets",
+                 lasts; set traffic[0].load to at most 0.23, which leaves room for control packets",
             ),
             // Within the pods.
             (CLOS, "load = 0.5, senders = 'h[0-7]', receivers = 'h[8-15]'", "uplinks of tor0 is"),
@@ -686,12 +684,84 @@ mod tests {
 
     #[test]
     fn limits_of_loads_are_rounded_down() {
-        let of = |fitting| at_most("x", fitting).replace(", which leaves room for headers and", "");
-        let cases = [(0.392, "0.39"), (0.4, "0.4"), (0.0437, "0.043"), (1.129, "1.12")];
-        for (fitting, expected) in cases {
-            let expected = format!("set x to at most {expected} control packets");
-            assert_eq!(of(fitting), expected);
+        let cases = [(0.392, 0.39), (0.4, 0.4), (0.0437, 0.043), (1.129, 1.12), (31.62, 31.62)];
+        for (limit, expected) in cases {
+            assert_eq!(rounded_down(limit), expected);
         }
+    }
+
+    /// The largest load that the warning permits.
+    fn permitted(plan: &Plan, key: &str) -> f64 {
+        let start = format!("; set {key} to at most ");
+        let all: Vec<_> =
+            plan.warnings.iter().filter(|text| text.contains("queues grow")).collect();
+        assert_eq!(all.len(), 1, "{:?}", plan.warnings);
+        let (_, rest) = all[0].split_once(&start).unwrap_or_else(|| panic!("{}", all[0]));
+        rest.split_once(", which").unwrap().0.parse().unwrap()
+    }
+
+    #[test]
+    fn remedies_count_what_shares_the_links() {
+        let of = |load: f64, senders: &str, receivers: &str, sizes: &str| {
+            format!(
+                "{{ kind = 'poisson', sizes = '{sizes}', load = {load}, senders = '{senders}', \
+                 receivers = '{receivers}' }}"
+            )
+        };
+        let hosts = |blocks: &[String]| on("kind = 'star', hosts = 8", &blocks.join(", "));
+        // Small messages of other hosts do not matter.
+        let first = of(1.0, "h[0-1]", "h[2-3]", "100KB");
+        let alone = permitted(&hosts(&[first.clone()]), "traffic[0].load");
+        let others = of(0.3, "h[4-5]", "h[6-7]", "100B");
+        assert_eq!(permitted(&hosts(&[first.clone(), others]), "traffic[0].load"), alone);
+        // Traffic in the other direction, whose control packets share the links, does.
+        let reverse = of(0.9, "h[2-3]", "h[0-1]", "100KB");
+        let both = hosts(&[first.clone(), reverse.clone()]);
+        let less = permitted(&both, "traffic[0].load");
+        assert!(less < alone, "{less} and {alone}");
+        // What the warning permits has no warning.
+        let fits = |plan: Plan| overload(&plan).is_none();
+        let first = first.replace("load = 1", &format!("load = {less}"));
+        assert!(fits(hosts(&[first, reverse])));
+    }
+
+    #[test]
+    fn loads_above_one_may_fit_their_links() {
+        let fabric = "kind = 'leaf-spine', racks = 2, hosts_per_rack = 16, spines = 1, fabric_link \
+                      = { rate = '100Gbps', delay = '1us' }";
+        // About half of the traffic stays within a rack.
+        let of = |load: f64| poisson(&format!("load = {load}, load_base = 'rack-uplinks'"));
+        assert!(overload(&on(fabric, &of(1.3))).is_none());
+        assert!(overload(&on(fabric, &of(2.1))).is_some());
+    }
+
+    #[test]
+    fn telemetry_of_long_paths_counts_in_remedies() {
+        let of = |protocol: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'fat-tree', k = 4, mtu = '1000B' }}\n\
+                 transport = {{ protocol = '{protocol}' }}\ntraffic = [{}]",
+                poisson("load = 1.0")
+            );
+            permitted(&load(&text, "x.toml", &[]).unwrap(), "traffic[0].load")
+        };
+        // 42 bytes of telemetry in data and in acknowledgements at five switches.
+        let (without, with) = (1.0 / (1.0 + 0.080 + 0.084), 1.0 / (1.0 + 0.122 + 0.126));
+        assert!((of("swift") - without).abs() < 0.011, "{}", of("swift"));
+        assert!((of("hpcc") - with).abs() < 0.011, "{}", of("hpcc"));
+    }
+
+    /// A load is that of messages with the mean that the scenario sets.
+    #[test]
+    fn a_mean_of_its_own_scales_the_load() {
+        let of = |mean: &str| {
+            let text = format!("{{ kind = 'poisson', sizes = 'websearch', load = 0.6{mean} }}");
+            overload(&plan(&text))
+        };
+        assert_eq!(of(""), None);
+        let found = of(", mean = '100KB'").unwrap();
+        let times: f64 = found.split(' ').next().unwrap().parse().unwrap();
+        assert!((9.0..12.0).contains(&times), "{found}");
     }
 
     /// Loads of groups counted pair by pair.

@@ -3,7 +3,7 @@
 use tidegate_algos::Stack;
 use tidegate_core::workload::{SizeMix, Sizes};
 
-/// Bytes on the wire per byte of payload, preamble and gap included.
+/// Bytes on the wire per byte of payload by the mean size, preamble and gap included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Wire {
     /// Of data packets.
@@ -16,19 +16,21 @@ impl Wire {
     /// Messages with these sizes, each of which is divided into `parts`, on paths with a number of
     /// switches. Packets have at most `mtu` bytes of payload.
     pub(crate) fn of(sizes: &Sizes, parts: u64, stack: &Stack, (mtu, hops): (u32, u32)) -> Wire {
-        let [mut payload, mut data, mut control] = [0.0; 3];
+        let [mut messages, mut data, mut control] = [0.0; 3];
         let full = stack.full_packet(mtu, hops).0;
         for (bytes, rate) in SizeMix::of(sizes).points {
             let bytes = (bytes / parts).max(1);
             let packets = bytes.div_ceil(u64::from(mtu));
             let last_bytes = bytes - (packets - 1) * u64::from(mtu);
             let (last, answer) = stack.full_packet(last_bytes as u32, hops);
-            payload += rate * bytes as f64;
+            messages += rate;
             data += rate * ((packets - 1) as f64 * f64::from(full) + f64::from(last));
             control += rate * packets as f64 * f64::from(answer);
         }
+        // Loads count messages by this mean, which a scenario can set apart from the sizes.
+        let mut payload = messages * sizes.mean_bytes() / parts as f64;
         // Messages without end have full packets.
-        if payload == 0.0 {
+        if messages == 0.0 {
             let (full, answer) = stack.full_packet(mtu, hops);
             [payload, data, control] = [mtu, full, answer].map(f64::from);
         }
