@@ -368,14 +368,21 @@ impl Settings {
 
 /// Reasons why this transport uses a path badly.
 pub(super) fn warnings_of_credit(budget: Extent, path: &Path) -> Vec<String> {
-    // A receiver may have credit for a packet outstanding, however small its budget.
     let full = f64::from(path.full_wire_bytes);
-    let share = budget.bytes(path.bdp_bytes).max(full) / path.bdp_bytes;
-    let short = (share < 1.0).then(|| {
+    let bytes = budget.bytes(path.bdp_bytes);
+    // Below a BDP, credit is for whole packets, and for one at least.
+    let outstanding = match bytes < path.bdp_bytes {
+        true => ((bytes / full) as u64).max(1) as f64 * full,
+        false => bytes.max(full),
+    };
+    let pipe = path.nic_rate.bytes_in(path.base_rtt);
+    let share = outstanding / pipe as f64;
+    let short = (share < 0.995).then(|| {
         format!(
-            "budget = {budget} lets a receiver have credit for {share:.2} BDP outstanding: packets \
-             that wait for credit use at most this share of its link; set budget = \"1BDP\" or \
-             more"
+            "budget = {budget} fills {share:.2} of a path with a base RTT of {:.2} us: a receiver \
+             whose senders all wait for credit uses no more of its link; set budget = \"{}B\"",
+            path.base_rtt.as_us_f64(),
+            pipe.next_multiple_of(u64::from(path.full_wire_bytes))
         )
     });
     short.into_iter().chain(shorter_than_bdp(path)).collect()

@@ -146,13 +146,17 @@ fn small_budgets_are_warned_of() {
         assert!(of_tide.starts_with(&of_sird), "{of_tide:?}");
         of_sird
     };
-    let packets = path.bdp_bytes / f64::from(path.full_wire_bytes);
-    for (budget, share) in [(Extent::Bytes(100.0), 1.0 / packets), (Extent::Bdp(0.5), 0.5)] {
-        let expected = format!("budget = {budget} lets a receiver have credit for {share:.2} BDP");
+    // The path holds 75,000 B, 17.9 packets of 4,200; a BDP is set to 100,000 B. Half of it is
+    // eleven packets.
+    for (budget, share) in [(Extent::Bytes(100.0), "0.06"), (Extent::Bdp(0.5), "0.62")] {
+        let expected = format!("budget = {budget} fills {share} of a path with a base RTT of 6.00");
         let found = warnings(budget);
         assert!(found.len() == 1 && found[0].starts_with(&expected), "{found:?}");
+        assert!(found[0].ends_with("set budget = \"75600B\""), "{found:?}");
     }
-    assert_eq!(warnings(Extent::Bdp(1.0)), [""; 0]);
+    for budget in [Extent::Bytes(75_600.0), Extent::Bdp(1.0)] {
+        assert_eq!(warnings(budget), [""; 0]);
+    }
 }
 
 #[test]

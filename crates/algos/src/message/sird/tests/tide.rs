@@ -194,7 +194,7 @@ fn advice_of_a_warning_removes_it() {
     }
     assert!(advised >= 4, "{advised}");
     let fast = TideParams { m: 2.0, ..TideParams::default() };
-    let path = Path { base_rtt: Span::us(50), ..path() };
+    let path = Path { base_rtt: Span::us(50), bdp_bytes: 625_000.0, ..path() };
     let warnings = Tide::operating_point(&fast, &path, 1e8).domain_warnings;
     assert!(warnings[0].ends_with("; multiply p by 2.3; reduce m"), "{warnings:?}");
 }
