@@ -145,11 +145,11 @@ fn replaced(command: &mut Command) -> std::io::Error {
     }
 }
 
-/// Prints the version, the revision and the semantics of the Python package, which needs the
-/// search's libraries.
+/// Prints the version, the revision and the semantics of the Python package, or `null` if it is too
+/// old to have them. The package needs the search's libraries.
 const VERSIONS: &str = "\
 import json, tidegate._tune.run, optuna, scipy
-print(json.dumps(tidegate._native.versions()))";
+print(json.dumps(getattr(tidegate._native, 'versions', lambda: None)()))";
 
 /// Checks that the interpreter has the Python package, in a state like this program's, and the
 /// search's libraries.
@@ -179,13 +179,19 @@ fn check(python: &OsString, verbosity: Verbosity) -> Result<()> {
 /// of another revision.
 fn check_versions(
     python: &OsString,
-    (version, revision, semantics): (String, String, u32),
+    package: Option<(String, String, u32)>,
     verbosity: Verbosity,
 ) -> Result<()> {
     let own = (env!("CARGO_PKG_VERSION"), REVISION, SEMANTICS);
     let python = python.display();
     let install = "install the Python package of this program (`pip install '.[tune]'` in its \
                    repository)";
+    let Some((version, revision, semantics)) = package else {
+        return Err(Error::Run(format!(
+            "tune: the Python package of {python} is older than this program; {install}, or set \
+             {PYTHON} to an interpreter that has it"
+        )));
+    };
     if semantics != own.2 {
         return Err(Error::Run(format!(
             "tune: the Python package of {python} has semantics {semantics}, and this program has \
@@ -193,7 +199,9 @@ fn check_versions(
             own.2
         )));
     }
-    if (&*version, &*revision) != (own.0, own.1) {
+    // Development builds have no revision.
+    let is_known = ![&*revision, own.1].contains(&"unknown");
+    if version != own.0 || is_known && revision != own.1 {
         verbosity.warn(&format!(
             "tune: the Python package of {python} has version {version}, revision {revision}, and \
              this program has {}, {}; {install}",
