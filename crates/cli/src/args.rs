@@ -47,7 +47,7 @@ pub(crate) enum Command {
         how: RunArgs,
         #[command(flatten)]
         packets: Packets,
-        /// Only estimate the cost of the run
+        /// Only estimate the cost of the run, and print its warnings
         #[arg(long)]
         dry_run: bool,
     },
@@ -68,7 +68,7 @@ pub(crate) enum Command {
         baseline: Option<String>,
         #[command(flatten)]
         how: RunArgs,
-        /// Only estimate the cost of the runs
+        /// Only estimate the cost of the runs, and print their warnings
         #[arg(long)]
         dry_run: bool,
     },

@@ -173,7 +173,7 @@ fn dry_run_shows_warnings_and_settings() {
             place.call(subcommand, &args).stderr
         };
         let (plain, verbose) = (call(&[]), call(&["-v"]));
-        let warning = "warning: traffic[0].load is 2, above the capacity of the links";
+        let warning = "times the capacity of their links, headers included: queues grow";
         assert_eq!(plain.matches(warning).count(), 1, "{subcommand}: {plain}");
         assert_eq!(verbose.matches(warning).count(), 1, "{subcommand}: {verbose}");
         assert!(!plain.contains("fabric: ") && verbose.contains("fabric: "), "{verbose}");
