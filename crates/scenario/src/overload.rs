@@ -711,7 +711,7 @@ mod tests {
         let hosts = |blocks: &[String]| on("kind = 'star', hosts = 8", &blocks.join(", "));
         // Small messages of other hosts do not matter.
         let first = of(1.0, "h[0-1]", "h[2-3]", "100KB");
-        let alone = permitted(&hosts(&[first.clone()]), "traffic[0].load");
+        let alone = permitted(&hosts(std::slice::from_ref(&first)), "traffic[0].load");
         let others = of(0.3, "h[4-5]", "h[6-7]", "100B");
         assert_eq!(permitted(&hosts(&[first.clone(), others]), "traffic[0].load"), alone);
         // Traffic in the other direction, whose control packets share the links, does.
