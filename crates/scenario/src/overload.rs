@@ -719,7 +719,7 @@ mod tests {
         let both = hosts(&[first.clone(), reverse.clone()]);
         let less = permitted(&both, "traffic[0].load");
         assert!(less < alone, "{less} and {alone}");
-        // What the warning permits has no warning.
+        // The load that the warning permits has no warning.
         let fits = |plan: Plan| overload(&plan).is_none();
         let first = first.replace("load = 1", &format!("load = {less}"));
         assert!(fits(hosts(&[first, reverse])));
