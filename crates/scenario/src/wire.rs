@@ -13,12 +13,30 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Messages with these sizes, each of which is divided into `parts`, on paths with a number of
-    /// switches. Packets have at most `mtu` bytes of payload.
-    pub(crate) fn of(sizes: &Sizes, parts: u64, stack: &Stack, (mtu, hops): (u32, u32)) -> Wire {
+    /// Messages with these sizes, each of which is divided into `parts`, on paths with each of
+    /// these numbers of switches. Packets have at most `mtu` bytes of payload.
+    pub(crate) fn on_paths<const PATHS: usize>(
+        sizes: &Sizes,
+        parts: u64,
+        stack: &Stack,
+        mtu: u32,
+        hops: [u32; PATHS],
+    ) -> [Wire; PATHS] {
+        let mix = SizeMix::of(sizes);
+        // Loads count messages by this mean, which a scenario can set apart from the sizes.
+        let mean_bytes = sizes.mean_bytes() / parts as f64;
+        hops.map(|hops| Wire::of((&mix, mean_bytes), parts, stack, (mtu, hops)))
+    }
+
+    fn of(
+        (mix, mean_bytes): (&SizeMix, f64),
+        parts: u64,
+        stack: &Stack,
+        (mtu, hops): (u32, u32),
+    ) -> Wire {
         let [mut messages, mut data, mut control] = [0.0; 3];
         let full = stack.full_packet(mtu, hops).0;
-        for (bytes, rate) in SizeMix::of(sizes).points {
+        for &(bytes, rate) in &mix.points {
             let bytes = (bytes / parts).max(1);
             let packets = bytes.div_ceil(u64::from(mtu));
             let last_bytes = bytes - (packets - 1) * u64::from(mtu);
@@ -27,9 +45,8 @@ impl Wire {
             data += rate * ((packets - 1) as f64 * f64::from(full) + f64::from(last));
             control += rate * packets as f64 * f64::from(answer);
         }
-        // Loads count messages by this mean, which a scenario can set apart from the sizes.
-        let mut payload = messages * sizes.mean_bytes() / parts as f64;
-        // Messages without end have full packets.
+        let mut payload = messages * mean_bytes;
+        // Unlimited messages consist of full packets.
         if messages == 0.0 {
             let (full, answer) = stack.full_packet(mtu, hops);
             [payload, data, control] = [mtu, full, answer].map(f64::from);
@@ -54,7 +71,10 @@ mod tests {
         let [header, control, least] =
             [header_bytes + info.telemetry(1), control_bytes + info.echo(1), least_bytes]
                 .map(f64::from);
-        let of = |bytes, parts| Wire::of(&Sizes::Fixed(bytes), parts, stack, (1_500, 1));
+        let of = |bytes, parts| {
+            let [wire] = Wire::on_paths(&Sizes::Fixed(bytes), parts, stack, 1_500, [1]);
+            wire
+        };
         let seven = Wire { data: 1.0 + 7.0 * header / 1e4, control: 7.0 * control / 1e4 };
         assert_eq!(of(10_000, 1), seven);
         assert_eq!(of(20_000, 2), seven);
