@@ -355,7 +355,7 @@ impl core::fmt::Display for TrimmingRule {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "trimming to {}B from {} on", self.trimmed_bytes, self.data)?;
         if self.header_queues != TrimmingRule::HEADER_QUEUES {
-            write!(f, " with a queue for headers {} times as large", self.header_queues)?;
+            write!(f, " with {} times this queue for headers", self.header_queues)?;
         }
         if let Some(weight) = self.header_weight {
             write!(f, " with {weight} header packets per data packet")?;

@@ -542,8 +542,7 @@ mod tests {
         let message = trimmed(&[Some(rule(1.0)), Some(short)]).unwrap_err();
         let expected = "expected trimming.headers to be set, because one (transport.protocol) \
                         requires trimming to 84B from 1BDP on and two (transport.protocol) \
-                        requires trimming to 84B from 1BDP on with a queue for headers 1 times as \
-                        large";
+                        requires trimming to 84B from 1BDP on with 1 times this queue for headers";
         assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
