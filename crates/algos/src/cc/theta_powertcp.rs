@@ -76,8 +76,8 @@
 //!   sending in the last round trip.
 //! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
 //!   authors' simulator.
-//! * `β = HostBw · τ / N` with N = 100, as for PowerTCP. PLB's congested paths (`plb`) are those of
-//!   PowerTCP, too.
+//! * `β = HostBw · τ / N` with N = 100, as for PowerTCP.
+//! * With `plb`, a path is congested as under PowerTCP.
 //! * A loss halves the window, and a timeout sets it to its minimum; the paper does not treat
 //!   losses.
 //! * Below one packet the window becomes one packet in flight, sent at `cwnd / τ`, at no less than
