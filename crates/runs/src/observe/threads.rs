@@ -112,6 +112,20 @@ impl Several {
     fn is_replay(&self, now: Time, worked: Duration) -> bool {
         now < self.replay.0 && worked < self.replay.1
     }
+
+    /// Takes a measurement, at this time of the run and after this working time.
+    fn measured(&mut self, now: Time, worked: Duration, packet_hops: u64, took: Duration) {
+        if self.is_replay(now, worked) {
+            self.choice.warm = true;
+        } else {
+            self.choice.measured(packet_hops, took);
+        }
+    }
+
+    /// Seconds that one partition saves of these, which one thread needs for all partitions.
+    fn saved_by_one(&self, left: f64) -> f64 {
+        left * (1.0 - self.choice.rates()[0] / self.alone)
+    }
 }
 
 /// Partitions and threads of a run.
@@ -158,13 +172,12 @@ impl Threads {
                 let most = trial.most;
                 (Stage::Several(Several { choice, most, built, alone, replay }), partitions)
             }
-            Stage::Several(Several { choice, most, built, alone, .. }) if choice.prefers_one() => {
+            Stage::Several(several) if several.choice.prefers_one() => {
                 let left = left * worked.as_secs_f64() / now.as_s_f64();
-                let saved = left * (1.0 - choice.rates()[0] / *alone);
-                if !pays(worked + *built, saved) {
+                if !pays(worked + several.built, several.saved_by_one(left)) {
                     return None;
                 }
-                (Stage::Trial(Trial::until(worked * 2, *most, *built)), 1)
+                (Stage::Trial(Trial::until(worked * 2, several.most, several.built)), 1)
             }
             _ => return None,
         };
@@ -203,11 +216,9 @@ impl Threads {
             let took = watch.wall();
             self.worked += took;
             match &mut self.stage {
-                Stage::Several(several) if several.is_replay(engine.now(), self.worked) => {
-                    several.choice.warm = true;
-                }
                 Stage::Several(several) => {
-                    several.choice.measured(engine.packet_hops() - before, took);
+                    let packet_hops = engine.packet_hops() - before;
+                    several.measured(engine.now(), self.worked, packet_hops, took);
                 }
                 Stage::Trial(trial) => trial.check_idle(self.worked),
                 Stage::OneThread => {}
@@ -407,9 +418,7 @@ mod tests {
 
     #[test]
     fn replays_end_at_their_time_or_if_they_are_slow() {
-        let (choice, built) = (choice(), Duration::ZERO);
-        let replay = (Time::us(9), TRIAL);
-        let several = Several { choice, most: 2, built, alone: 1e7, replay };
+        let several = several();
         assert!(several.is_replay(Time::us(8), TRIAL / 2));
         assert!(!several.is_replay(Time::us(9), TRIAL / 2));
         assert!(!several.is_replay(Time::us(8), TRIAL));
@@ -418,6 +427,33 @@ mod tests {
     /// A choice after one partition with the rate of the tests below.
     fn choice() -> Choice {
         Choice::after(1e7)
+    }
+
+    /// Several partitions that repeat 9 us, after one partition with that rate.
+    fn several() -> Several {
+        let (built, replay) = (Duration::ZERO, (Time::us(9), TRIAL));
+        Several { choice: choice(), most: 2, built, alone: 1e7, replay }
+    }
+
+    /// Threads that repeat the beginning have warm caches, and their rates are not compared.
+    #[test]
+    fn replays_warm_caches() {
+        let mut several = several();
+        let took = Duration::from_millis(1);
+        several.measured(Time::us(8), TRIAL / 2, EVENTS_PER_START, took);
+        assert_eq!((several.choice.events(), several.choice.recent.number), (EVENTS_PER_START, 0));
+        several.measured(Time::us(9), TRIAL / 2, EVENTS_PER_START, took);
+        assert_eq!(several.choice.recent.number, 1);
+    }
+
+    /// One thread has 9 of 10 M packet-hops a second in several partitions.
+    #[test]
+    fn one_partition_saves_the_measured_difference() {
+        let mut several = several();
+        worked(&mut several.choice, 200, [9_000, 5_000]);
+        assert!(several.choice.prefers_one());
+        let saved = several.saved_by_one(50.0);
+        assert!((saved - 5.0).abs() < 0.1, "{saved}");
     }
 
     /// Working time of each number of threads, in ms, until `total` ms have passed; an interval has
