@@ -37,6 +37,8 @@ fn no_protocol_names_outside_algos() {
     ] {
         sources(&crates().join(name).join("src"), &mut files);
     }
+    // Unit tests may name protocols, also in a file of their own.
+    files.retain(|file| !file.ends_with("tests.rs"));
     assert!(files.len() > 50, "{} files", files.len());
     for file in files {
         let code = code(&std::fs::read_to_string(&file).unwrap()).to_lowercase();
